@@ -220,7 +220,7 @@ func (x *importing) write(ctx context.Context, f io.Reader) error {
 // before says what was written before an error.
 func (x *importing) before() string {
 	if x.written == 0 {
-		return "nothing was written before"
+		return "nothing was written before that"
 	}
 	text := fmt.Sprintf("the lines before, up to %d, were imported", x.written)
 	if x.total.Failed > 0 {

@@ -118,9 +118,9 @@ func TestImportBroken(t *testing.T) {
 	s, _ := notesSite(t)
 	s.write("broken.csv", brokenCSV(map[int]string{7: "x", 2400: "1,2", 2499: "y"}))
 	s.write("cut.csv", brokenCSV(map[int]string{2400: `a"b`}))
-	const mistakes = `! broken.csv: line 17, column 4 (n): a string is not a number
-! broken.csv: line 4802, column 1: 4 values, and the first line has 3 names
-! broken.csv: line 5001, column 4 (n): a string is not a number
+	const mistakes = `! broken.csv: line 17, column 4 (n): must be a number, not a string
+! broken.csv: line 4802, column 1: the line has 4 values, but the first line has 3 names
+! broken.csv: line 5001, column 4 (n): must be a number, not a string
 `
 	for _, flags := range []string{"", "--dry-run --json "} {
 		printed := ""

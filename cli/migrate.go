@@ -16,20 +16,20 @@ import (
 )
 
 var migrateVerb = verb.Verb{
-	Name: "migrate", Args: "status|diff|up|down|drop …", Short: "bring the stored collections to what the program defines",
-	Long: `The program defines its collections of records; the store has them as the last migration
-left them. The verbs use the server's admin address. Requests go on during a migration:
-indexes are built and records rewritten in small steps after it, and status shows how far
-that is.`,
+	Name: "migrate", Args: "status|diff|up|down|drop …", Short: "update the stored collections to match the program",
+	Long: `The program defines its collections; the store keeps them as the last migration left them.
+These verbs use the server's admin address. A migration does not stop requests: the server
+builds indexes and rewrites records afterwards, in small steps. migrate status shows the
+progress.`,
 	Subs: []verb.Verb{migrateStatusVerb, migrateDiffVerb, migrateUpVerb, migrateDownVerb, migrateDropVerb},
 }
 
 var migrateStatusVerb = verb.Verb{
-	Name: "migrate status", Short: "show the collections and what is being done",
+	Name: "migrate status", Short: "show the collections and pending work",
 	Start: func(app verb.App) verb.Action {
 		o := &usersOptions{}
 		var wait bool
-		settings := o.settings(app, verb.Setting{Name: "wait", Help: "wait until nothing is being done; fail if something cannot be", Set: verb.Toggle(&wait)})
+		settings := o.settings(app, verb.Setting{Name: "wait", Help: "wait until all work is done; fail if some of it fails", Set: verb.Toggle(&wait)})
 		check := func(rest []string) error { return verb.Mistakes(verb.NoArguments(rest), o.check("url")) }
 		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			all, err := o.migrations(ctx, wait)
@@ -57,7 +57,7 @@ func (o *usersOptions) migrations(ctx context.Context, wait bool) (api.Migration
 		busy := false
 		for _, m := range all.Migrations {
 			if m.Progress != nil && m.Progress.Failed != "" {
-				return all, engine.Errorf(record.CodeMigration, "the migration of collection %s cannot go on: %s", m.Collection, m.Progress.Failed)
+				return all, engine.Errorf(record.CodeMigration, "the migration of collection %s has failed: %s", m.Collection, m.Progress.Failed)
 			}
 			busy = busy || m.Progress != nil
 		}
@@ -91,7 +91,7 @@ func migrationState(m record.Migration) (parts []string) {
 	case m.Refused != "":
 		parts = append(parts, "cannot be migrated: "+m.Refused)
 	case len(m.Steps) > 0:
-		parts = append(parts, fmt.Sprintf("version %d, steps to do: %d", m.Version, len(m.Steps)))
+		parts = append(parts, fmt.Sprintf("version %d, pending steps: %d", m.Version, len(m.Steps)))
 	case m.Version > 0:
 		parts = append(parts, fmt.Sprintf("version %d, up to date", m.Version))
 	}
@@ -99,7 +99,7 @@ func migrationState(m record.Migration) (parts []string) {
 		what := strings.Join(p.What, ", ")
 		switch {
 		case p.Failed != "":
-			parts = append(parts, what+" cannot go on: "+p.Failed)
+			parts = append(parts, what+" failed: "+p.Failed)
 		case p.Of > 0:
 			parts = append(parts, fmt.Sprintf("%s: %d of %d records", what, p.Done, p.Of))
 		default:
@@ -110,7 +110,7 @@ func migrationState(m record.Migration) (parts []string) {
 }
 
 var migrateDiffVerb = verb.Verb{
-	Name: "migrate diff", Short: "show the steps that up would take",
+	Name: "migrate diff", Short: "show the steps that migrate up would take",
 	Start: func(app verb.App) verb.Action {
 		o := &usersOptions{}
 		check := func(rest []string) error { return verb.Mistakes(verb.NoArguments(rest), o.check("url")) }
@@ -122,7 +122,7 @@ var migrateDiffVerb = verb.Verb{
 			if o.json {
 				return verb.PrintJSON(p.Stdout, all)
 			}
-			return printSteps(p.Stdout, all.Migrations, "nothing is to be done")
+			return printSteps(p.Stdout, all.Migrations, "nothing to do")
 		}}
 	},
 }
@@ -151,10 +151,11 @@ func printSteps(w io.Writer, all []record.Migration, none string) error {
 	return err
 }
 
-var migrateUpVerb = migrating("migrate up", false, "bring collections to what the program defines", `A step that may lose data is refused if a record would lose any, or would not be valid any
-more; --allow-loss takes it nevertheless.`)
-var migrateDownVerb = migrating("migrate down", true, "take back the last migration of collections", `Values that the last migration has lost do not come back, except in the history. A step
-that may lose data is refused if a record would lose any; --allow-loss takes it nevertheless.`)
+var migrateUpVerb = migrating("migrate up", false, "update collections to match the program", `A step that may lose data is refused if a record would lose any or become invalid. With
+--allow-loss it is carried out anyway.`)
+var migrateDownVerb = migrating("migrate down", true, "undo the last migration of collections", `Values that the last migration lost do not come back; they are only in the history. A step
+that may lose data is refused if a record would lose any. With --allow-loss it is carried
+out anyway.`)
 
 func migrating(name string, down bool, short, long string) verb.Verb {
 	return verb.Verb{
@@ -165,7 +166,7 @@ func migrating(name string, down bool, short, long string) verb.Verb {
 			check := func(rest []string) error {
 				var what error
 				if down && len(rest) == 0 {
-					what = errors.New("needs the names of collections")
+					what = errors.New("needs the names of the collections")
 				}
 				return verb.Mistakes(what, o.check("url"))
 			}
@@ -178,14 +179,14 @@ func migrating(name string, down bool, short, long string) verb.Verb {
 				if o.json {
 					return verb.PrintJSON(p.Stdout, done)
 				}
-				return printSteps(p.Stdout, done.Migrations, "nothing was to be done")
+				return printSteps(p.Stdout, done.Migrations, "nothing to do")
 			}}
 		},
 	}
 }
 
 func lossSetting(m *api.MigrationRequest) verb.Setting {
-	return verb.Setting{Name: "allow-loss", Help: "also if records lose data or are not valid afterwards", Set: verb.Toggle(&m.AllowLoss)}
+	return verb.Setting{Name: "allow-loss", Help: "migrate even if records lose data or become invalid", Set: verb.Toggle(&m.AllowLoss)}
 }
 
 var migrateDropVerb = verb.Verb{

@@ -12,7 +12,7 @@ import (
 )
 
 var rulesVerb = verb.Verb{
-	Name: "rules", Args: "explain …", Short: "show why a rule allows something to a user, or does not",
+	Name: "rules", Args: "explain …", Short: "show why a rule allows or refuses an operation",
 	Subs: []verb.Verb{rulesExplainVerb},
 }
 
@@ -28,7 +28,7 @@ Superadmins are not subject to rules.`,
 		check := func(rest []string) error {
 			var what error
 			if len(rest) < 2 || len(rest) > 3 {
-				what = errors.New("needs a collection and an operation, and takes the id of a record")
+				what = errors.New("needs a collection, an operation and optionally the id of a record")
 			}
 			return verb.Mistakes(what, o.check("url"))
 		}

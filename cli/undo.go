@@ -12,10 +12,10 @@ import (
 )
 
 var undoVerb = verb.Verb{
-	Name: "undo", Short: "take back what a user has done to records since a time",
-	Long: `All changes of records that the user has made since then are taken back in one transaction,
-which the history keeps like any other. A record that another user has changed since at the
-same places stays as it is, and is listed. --dry-run only shows what would be done.`,
+	Name: "undo", Short: "undo the changes that a user made to records since a time",
+	Long: `One transaction undoes all changes that the user has made to records since then. The history
+keeps it like any other change. If someone else has since changed the same fields of a
+record, that record is left unchanged and listed. --dry-run only shows what would be done.`,
 	Start: func(app verb.App) verb.Action {
 		o := &usersOptions{}
 		var u api.UndoRequest
@@ -62,10 +62,10 @@ func printUndone(w io.Writer, done api.Undone, dry bool) error {
 			return err
 		}
 	}
-	did := "took back"
+	did := "undid"
 	if dry {
-		did = "would take back"
+		did = "would undo"
 	}
-	_, err := fmt.Fprintf(w, "%s the changes of %d records; %d stay as they are\n", did, taken, conflicts)
+	_, err := fmt.Fprintf(w, "%s the changes of %d records; %d left unchanged\n", did, taken, conflicts)
 	return err
 }

@@ -13,10 +13,10 @@ import (
 
 var verifyVerb = verb.Verb{
 	Name: "verify", Args: "[COLLECTION…]", Short: "verify the histories, records and indexes of collections",
-	Long: `Changes form a chain of hashes, so that one that was altered, removed or inserted later is
-found; records, indexes and counters are compared with them. Requests go on. Compare the
-printed hash of the last change with one that you have kept elsewhere, to be sure that
-nobody has written the whole chain anew.`,
+	Long: `The changes of a collection form a chain of hashes, which reveals any change that was altered,
+removed or inserted later. Records, indexes and counters are compared with the changes.
+Requests are served meanwhile. To detect that somebody rewrote the whole chain, keep the
+printed hash of the last change elsewhere and compare it.`,
 	Start: func(app verb.App) verb.Action {
 		o := &usersOptions{}
 		check := func([]string) error { return verb.Mistakes(o.check("url")) }
@@ -70,7 +70,7 @@ func (o *usersOptions) verify(ctx context.Context, names []string) (found []api.
 
 func printVerified(w io.Writer, found []api.Verified) error {
 	for _, v := range found {
-		text := fmt.Sprintf("%d changes, %d records, %d entries of indexes; the last hash is %s", v.Changes, v.Records, v.Entries, v.Head)
+		text := fmt.Sprintf("%d changes, %d records, %d index entries; the last hash is %s", v.Changes, v.Records, v.Entries, v.Head)
 		if v.Fault != nil {
 			text = "damaged: " + v.Fault.Error()
 		}

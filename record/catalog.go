@@ -67,7 +67,7 @@ func (c *collection) readRules(other func(string) *schema.Compiled) {
 	for op, text := range [operations]string{r.List, r.View, r.Create, r.Update, r.Delete, r.History, r.Subscribe} {
 		c.rules[op] = readRule(text, query.Scope{Collection: c.Compiled, Other: other, New: Operation(op) == Update})
 		if err := c.rules[op].broken; err != nil {
-			c.rules[op].broken = fmt.Errorf("the rule %v of %s: %w", Operation(op), c.Name, err)
+			c.rules[op].broken = fmt.Errorf("the %v rule of %s: %w", Operation(op), c.Name, err)
 		}
 	}
 }

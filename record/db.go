@@ -137,7 +137,7 @@ func From(tx interface {
 }, a Actor) (*Tx, error) {
 	db, ok := tx.Value(Key{}).(*DB)
 	if !ok {
-		return nil, engine.Errorf(engine.CodeUnsupported, "the procedure runs without records: proc.Options.Value does not return a *record.DB for record.Key")
+		return nil, engine.Errorf(engine.CodeUnsupported, "the procedure has no records: proc.Options.Value returns no *record.DB for record.Key{}")
 	}
 	return db.In(tx.Engine(), a)
 }

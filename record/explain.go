@@ -42,9 +42,9 @@ func ParseOperation(name string) (Operation, error) {
 		}
 		names = append(names, op.String())
 	}
-	err := engine.Errorf(engine.CodeInvalid, "%.40q is not an operation; those are %v", name, names)
+	err := engine.Errorf(engine.CodeInvalid, "unknown operation %.40q; the operations are %v", name, names)
 	if near := suggest.Nearest(name, names); near != "" {
-		err = engine.Errorf(engine.CodeInvalid, "%.40q is not an operation; did you mean %s?", name, near)
+		err = engine.Errorf(engine.CodeInvalid, "unknown operation %.40q; did you mean %s?", name, near)
 	}
 	return 0, err
 }
@@ -95,9 +95,9 @@ func (t *Tx) Explain(collection string, op Operation, id string) (*Explanation, 
 func (r *rule) nobody() string {
 	switch {
 	case r.text == "":
-		return "There is no rule, which allows nobody."
+		return "There is no rule, so nobody is allowed."
 	case r.broken != nil:
-		return "The rule is broken, which allows nobody: " + r.broken.Error() + "."
+		return "The rule is broken, so nobody is allowed: " + r.broken.Error() + "."
 	}
 	return ""
 }

@@ -39,7 +39,7 @@ func TestExplain(t *testing.T) {
 		{ann, "view", "n7", "false title = @auth.id || n > 5 && !(@auth.verified = true)\n  false title = @auth.id\n  false n > 5 && !(@auth.verified = true)\n    true n > 5\n    false !(@auth.verified = true)\n      true @auth.verified = true\n", "The rule refuses it."},
 		{ann, "view", "", "depends title = @auth.id || n > 5 && !(@auth.verified = true)\n  depends title = @auth.id\n  false n > 5 && !(@auth.verified = true)\n    depends n > 5\n    false !(@auth.verified = true)\n      true @auth.verified = true\n", "It depends on the record."},
 		{ann, "update", "n1", "true @new.n = n\n", "The rule allows it."}, {ann, "delete", "", "false @auth.id = \"bob\"\n", "The rule refuses it."},
-		{ann, "list", "n1", "", "There is no rule, which allows nobody."}, {record.Program(), "list", "n1", "", "The actor is not subject to rules."},
+		{ann, "list", "n1", "", "There is no rule, so nobody is allowed."}, {record.Program(), "list", "n1", "", "The actor is not subject to rules."},
 	} {
 		op, err := record.ParseOperation(x.op)
 		must(t, err)

@@ -100,7 +100,7 @@ func (t *Tx) Find(collection string, q *query.Query) (*Page, error) {
 		return nil, err
 	}
 	if q.Explain && !t.actor.System {
-		return nil, engine.Errorf(CodeRefused, "only superadmins can explain a query, because a plan counts records that others may not see")
+		return nil, engine.Errorf(CodeRefused, "only superadmins can explain queries, because plans count records that other users may not see")
 	}
 	t.finding, t.followed = true, 0
 	defer func() { t.finding = false }()

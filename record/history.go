@@ -81,7 +81,7 @@ func newChange(c *collection, ch *keys.Change) *Change {
 // is now, also if it is in the trash. Only system actors see the history of a record that was purged.
 func (t *Tx) History(collection, id string, before uint64, n int) ([]*Change, error) {
 	if n < 1 || n > MaxHistory {
-		return nil, engine.Errorf(engine.CodeLimit, "a page of a history has from 1 to %d changes, not %d", MaxHistory, n)
+		return nil, engine.Errorf(engine.CodeLimit, "a page of history must have 1 to %d changes, not %d", MaxHistory, n)
 	}
 	c, _, err := t.historic(collection, id)
 	if err != nil {
@@ -147,7 +147,7 @@ type Moment = keys.Moment
 // any more.
 func (t *Tx) GetAsOf(collection, id string, m Moment) (*Record, error) {
 	if set := bit(!m.At.IsZero()) + bit(m.Seq != 0) + bit(m.Rev != 0); set != 1 {
-		return nil, engine.Errorf(engine.CodeInvalid, "a state in the past has a time, a number of a change or a revision, and only one of these")
+		return nil, engine.Errorf(engine.CodeInvalid, "give exactly one of a time, a change number and a revision")
 	}
 	c, d, err := t.historic(collection, id)
 	if err != nil {

@@ -31,7 +31,7 @@ type Writing struct {
 // that.
 func (w *Writing) Set(patch []byte) error {
 	if w.Op != keys.Create && w.Op != keys.Update || w.d == nil {
-		return engine.Errorf(engine.CodeInvalid, "a function of Before cannot change the data of a record when the operation is %v", w.Op)
+		return engine.Errorf(engine.CodeInvalid, "a Before function cannot change the data of a record when the operation is %v", w.Op)
 	}
 	data, err := w.c.Patch(w.d.Data, patch)
 	if err != nil {
@@ -78,7 +78,7 @@ func (t *Tx) runBefore(c *collection, op keys.Op, before, after *keys.Doc) error
 		return nil
 	}
 	if *t.depth++; *t.depth > MaxHookDepth {
-		return engine.Errorf(engine.CodeLimit, "changes by functions of Before are nested more than %d deep", MaxHookDepth)
+		return engine.Errorf(engine.CodeLimit, "Before functions are nested more than %d deep", MaxHookDepth)
 	}
 	defer func() { *t.depth-- }()
 	w := &Writing{Op: op, c: c, d: after}
@@ -122,12 +122,12 @@ type Committed struct {
 // record. After must not be called after the first transaction.
 func (db *DB) After(name, collection string, fn func(ctx context.Context, c *Committed) error) error {
 	if name == "" || len(name) > schema.MaxNameBytes {
-		return engine.Errorf(engine.CodeInvalid, "the name of a function of After has from 1 to %d bytes, not %d", schema.MaxNameBytes, len(name))
+		return engine.Errorf(engine.CodeInvalid, "the name of an After function must have 1 to %d bytes, not %d", schema.MaxNameBytes, len(name))
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if slices.ContainsFunc(db.hooks.after, func(h *hook) bool { return h.name == name && h.collection == collection }) {
-		return engine.Errorf(engine.CodeInvalid, "there are two functions %s of After for %s", name, collection)
+		return engine.Errorf(engine.CodeInvalid, "After function %s is defined twice for %s", name, collection)
 	}
 	db.hooks.after = append(db.hooks.after, &hook{name: name, collection: collection, fn: fn})
 	return nil
@@ -266,7 +266,7 @@ func (db *DB) call(ctx context.Context, h *hook, x *Committed) bool {
 		h.wait = min(max(2*h.wait, minHookPause), maxHookPause)
 		h.next = time.Now().Add(h.wait)
 		if ctx.Err() == nil {
-			db.o.Logger.Warn("a function that follows changes of records failed; it is called again", "name", h.name, "change", x.ID, "after", h.wait, "err", err)
+			db.o.Logger.Warn("an After function failed; it will be called again", "name", h.name, "change", x.ID, "after", h.wait, "err", err)
 		}
 		return false
 	}

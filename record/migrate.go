@@ -47,7 +47,7 @@ type LossError struct{ Losses []Loss }
 // Error names the first step.
 func (e *LossError) Error() string {
 	l := e.Losses[0]
-	text := fmt.Sprintf("%q would lose data of %d records, or leave them invalid, for example of %s", l.Step.Text, l.Records, l.IDs[0])
+	text := fmt.Sprintf("%q would lose data of %d records or make them invalid, for example %s", l.Step.Text, l.Records, l.IDs[0])
 	if more := len(e.Losses) - 1; more > 0 {
 		text += fmt.Sprintf(" (and %d more steps)", more)
 	}
@@ -146,7 +146,7 @@ func (db *DB) Migrate(ctx context.Context, o MigrateOptions) (done []Migration, 
 		done = nil
 		for _, m := range all {
 			if m.Refused != "" {
-				return engine.Errorf(CodeMigration, "the migration of collection %s is refused: %s", m.Collection, m.Refused)
+				return engine.Errorf(CodeMigration, "collection %s cannot be migrated: %s", m.Collection, m.Refused)
 			}
 			if len(m.Steps) == 0 {
 				continue
@@ -178,7 +178,7 @@ func (db *DB) apply(tx engine.Tx, c *catalog, m Migration, o MigrateOptions, see
 	if slices.ContainsFunc(m.Steps, func(s schema.Step) bool { return s.Loses }) && !o.AllowLoss {
 		since, ok := seen[m.Collection]
 		if !ok {
-			return engine.Errorf(engine.CodeConflict, "the collection %s has changed during the migration; try again", m.Collection)
+			return engine.Errorf(engine.CodeConflict, "collection %s changed during the migration; try again", m.Collection)
 		}
 		if err := checkSince(tx, k, to, m.Steps, since); err != nil {
 			return err
@@ -313,7 +313,7 @@ func (db *DB) checkRules(tx engine.Tx, before *catalog) error {
 		}
 	}
 	if bad != nil {
-		return engine.Errorf(CodeMigration, "the migration is refused: %w", bad)
+		return engine.Errorf(CodeMigration, "the migration would break a rule: %w", bad)
 	}
 	return nil
 }
@@ -395,7 +395,7 @@ func (db *DB) DropCollection(ctx context.Context, name string, allowLoss bool) e
 		}
 		for _, r := range k.referrers {
 			if r.from != k {
-				return engine.Errorf(CodeReferenced, "the field %s of %s refers to collection %s", r.from.Fields[r.field].Name, r.from.Name, name)
+				return engine.Errorf(CodeReferenced, "field %s of %s refers to collection %s; remove the field first", r.from.Fields[r.field].Name, r.from.Name, name)
 			}
 		}
 		n, err := keys.ReadCounters(tx, k.Collection)
@@ -403,7 +403,7 @@ func (db *DB) DropCollection(ctx context.Context, name string, allowLoss bool) e
 			return err
 		}
 		if n.Live+n.Deleted > 0 && !allowLoss {
-			return engine.Errorf(CodeLoses, "nothing was changed: collection %s has %d records", name, n.Live+n.Deleted)
+			return engine.Errorf(CodeLoses, "nothing was dropped: collection %s has %d records, and losing them was not allowed", name, n.Live+n.Deleted)
 		}
 		return keys.Drop(tx, k.Collection)
 	})

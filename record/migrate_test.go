@@ -149,7 +149,7 @@ Build the unique index by_name of notes on name.`; got != want {
 		t.Errorf("steps:\n%s\nwant\n%s", got, want)
 	}
 	_, err := db.Migrate(t.Context(), record.MigrateOptions{})
-	if !errors.Is(err, record.ErrLoses) || !strings.Contains(err.Error(), `nothing was changed: "Drop field old of notes with its values." would lose data of 1200 records, or leave them invalid, for example of n0`) {
+	if !errors.Is(err, record.ErrLoses) || !strings.Contains(err.Error(), `nothing was changed: "Drop field old of notes with its values." would lose data of 1200 records or make them invalid, for example n0`) {
 		t.Fatal(err)
 	}
 	done, err := db.Migrate(t.Context(), record.MigrateOptions{AllowLoss: true})
@@ -224,13 +224,13 @@ func TestMigrateRefuses(t *testing.T) {
 	next := first
 	next.Fields = next.Fields[:2]
 	db = withCollections(t, eng, next)
-	if _, err := db.Migrate(t.Context(), record.MigrateOptions{AllowLoss: true}); !errors.Is(err, record.ErrMigration) || !strings.Contains(err.Error(), "the rule view of notes") {
+	if _, err := db.Migrate(t.Context(), record.MigrateOptions{AllowLoss: true}); !errors.Is(err, record.ErrMigration) || !strings.Contains(err.Error(), "the view rule of notes") {
 		t.Error(err)
 	}
 	next.Rules.View = ""
 	next.Fields = []schema.Field{{Name: "title", Type: schema.Password}}
 	db = withCollections(t, eng, schema.Collection{Name: "notes", Fields: next.Fields})
-	if _, err := db.Migrate(t.Context(), record.MigrateOptions{AllowLoss: true}); !errors.Is(err, record.ErrMigration) || !strings.Contains(err.Error(), "a password cannot become another type") {
+	if _, err := db.Migrate(t.Context(), record.MigrateOptions{AllowLoss: true}); !errors.Is(err, record.ErrMigration) || !strings.Contains(err.Error(), "a field cannot change its type to or from password") {
 		t.Error(err)
 	}
 	if _, err := db.Migrate(t.Context(), record.MigrateOptions{Collections: []string{"nots"}}); !errors.Is(err, record.ErrUnknownCollection) {
@@ -377,7 +377,7 @@ func TestDropCollection(t *testing.T) {
 	pins := schema.Collection{Name: "pins", Fields: []schema.Field{{Name: "note", Type: schema.Reference, Collection: "notes"}}}
 	db := withCollections(t, eng, notes(), pins)
 	fill(t, db, 0, 600)
-	if err := db.DropCollection(t.Context(), "notes", true); !errors.Is(err, record.ErrReferenced) || !strings.Contains(err.Error(), "the field note of pins refers to collection notes") {
+	if err := db.DropCollection(t.Context(), "notes", true); !errors.Is(err, record.ErrReferenced) || !strings.Contains(err.Error(), "field note of pins refers to collection notes") {
 		t.Error(err)
 	}
 	must(t, db.DropCollection(t.Context(), "pins", false))

@@ -43,7 +43,7 @@ func (e *OpError) Unwrap() error { return e.Err }
 // first one that fails with an *OpError; the transaction must then end with an error.
 func (t *Tx) Do(ops ...Op) ([]*Record, error) {
 	if len(ops) > MaxOps {
-		return nil, engine.Errorf(engine.CodeLimit, "%d operations; one transaction has at most %d", len(ops), MaxOps)
+		return nil, engine.Errorf(engine.CodeLimit, "the transaction has %d operations; the limit is %d", len(ops), MaxOps)
 	}
 	all := make([]*Record, len(ops))
 	for i := range ops {
@@ -72,7 +72,7 @@ func (t *Tx) do(op *Op) (*Record, error) {
 	switch op.Kind {
 	case keys.Create:
 		if op.Rev != 0 {
-			return nil, engine.Errorf(CodeRevision, "a record that is created has no revision %d", op.Rev)
+			return nil, engine.Errorf(CodeRevision, "a new record cannot have revision %d; leave out rev", op.Rev)
 		}
 		return t.Create(op.Collection, op.ID, op.Data)
 	case keys.Update:
@@ -86,5 +86,5 @@ func (t *Tx) do(op *Op) (*Record, error) {
 	case keys.Purge:
 		return nil, t.Purge(op.Collection, op.ID, op.Rev)
 	}
-	return nil, engine.Errorf(engine.CodeInvalid, "no operation has the number %d", op.Kind)
+	return nil, engine.Errorf(engine.CodeInvalid, "unknown operation %d", op.Kind)
 }

@@ -37,9 +37,9 @@ type passwords struct {
 func (t *Tx) hash(password string) (value.Value, error) {
 	switch {
 	case t.db.o.Passwords == nil:
-		return value.Value{}, engine.Errorf(engine.CodeUnsupported, "this server cannot store passwords in records")
+		return value.Value{}, engine.Errorf(engine.CodeUnsupported, "passwords cannot be stored: record.Options.Passwords is not set")
 	case t.passwords == nil:
-		return value.Value{}, engine.Errorf(engine.CodeUnsupported, "passwords of records can be set only by DB.Update, not within another transaction")
+		return value.Value{}, engine.Errorf(engine.CodeUnsupported, "passwords can be set only in DB.Update, not in another transaction")
 	}
 	if err := t.passwords.admit(t.actor, password); err != nil {
 		return value.Value{}, err
@@ -120,7 +120,7 @@ func (db *DB) updateHashed(ctx context.Context, a Actor, fn func(*Tx) error) (en
 			return 0, err
 		}
 	}
-	return 0, engine.Errorf(engine.CodeConflict, "the transaction sets other passwords whenever it runs")
+	return 0, engine.Errorf(engine.CodeConflict, "the transaction sets different passwords each time it runs")
 }
 
 // CheckPassword reports whether a password is that of a record, whatever rules say. It takes as long if there is no such
@@ -128,7 +128,7 @@ func (db *DB) updateHashed(ctx context.Context, a Actor, fn func(*Tx) error) (en
 // guess. Records in the trash have no password.
 func (db *DB) CheckPassword(ctx context.Context, collection, id, field, password string) (bool, error) {
 	if db.o.Passwords == nil {
-		return false, engine.Errorf(engine.CodeUnsupported, "this server cannot check passwords of records")
+		return false, engine.Errorf(engine.CodeUnsupported, "passwords cannot be checked: record.Options.Passwords is not set")
 	}
 	var hash string
 	_, err := db.View(ctx, engine.Read{}, Program(), func(t *Tx) error {
@@ -138,7 +138,7 @@ func (db *DB) CheckPassword(ctx context.Context, collection, id, field, password
 		}
 		i, ok := c.Index(field)
 		if !ok || c.Fields[i].Type != schema.Password {
-			return engine.Errorf(engine.CodeInvalid, "%s has no password %.80q", collection, field)
+			return engine.Errorf(engine.CodeInvalid, "%s has no password field %.80q", collection, field)
 		}
 		hash = ""
 		d, err := keys.Get(t.tx, c.Collection, id)

@@ -11,7 +11,7 @@ import (
 // searchPast returns a query of the past together with the rules.
 func (t *Tx) searchPast(c *collection, q *query.Query) (*keys.Search, error) {
 	if t.rule(c, History).Never() {
-		return nil, engine.Errorf(CodeRefused, "the history rule of %s does not allow listing its past", c.Name)
+		return nil, engine.Errorf(CodeRefused, "the history rule of %s does not allow queries of the past", c.Name)
 	}
 	most := 0
 	if !t.actor.System {

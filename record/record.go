@@ -33,19 +33,19 @@ const (
 // Catalog explains the codes of this package, sorted.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
-		{Code: CodeHistoryGone, Kind: engine.KindGone, Text: "the history that the request needs is not kept any more, or was redacted"},
-		{Code: CodeLoses, Kind: engine.KindPrecondition, Text: "the migration would lose data of records, or leave them invalid; nothing was changed"},
-		{Code: CodeMigration, Kind: engine.KindRefused, Text: "the stored descriptions of collections cannot become those of the program; nothing was changed"},
-		{Code: CodeQuery, Kind: engine.KindInvalid, Text: "a filter, order, cursor or other part of a query is malformed; the message names the place"},
+		{Code: CodeHistoryGone, Kind: engine.KindGone, Text: "the history that the request needs is no longer kept or was redacted"},
+		{Code: CodeLoses, Kind: engine.KindPrecondition, Text: "the migration would lose data or make records invalid; nothing was changed"},
+		{Code: CodeMigration, Kind: engine.KindRefused, Text: "the stored collections cannot be migrated to what the program defines; nothing was changed"},
+		{Code: CodeQuery, Kind: engine.KindInvalid, Text: "a filter, order, cursor or other part of a query is malformed; the message says where"},
 		{Code: CodeTooLarge, Kind: engine.KindRefused, Text: "the query would read or return more than a limit; the message names it"},
-		{Code: CodeRevision, Kind: engine.KindPrecondition, Text: "the record has another revision than the request expects; nothing was written"},
-		{Code: CodeExists, Kind: engine.KindConflict, Text: "a record has this id, or these values in a unique index; nothing was written"},
-		{Code: CodeInvalid, Kind: engine.KindRefused, Text: "values of the record are not allowed, each with a JSON Pointer to it; nothing was written"},
-		{Code: CodeNotFound, Kind: engine.KindNotFound, Text: "there is no such record, or it may not be seen"},
+		{Code: CodeRevision, Kind: engine.KindPrecondition, Text: "the record does not have the revision that the request expects; nothing was written"},
+		{Code: CodeExists, Kind: engine.KindConflict, Text: "another record has the same id, or the same values in a unique index; nothing was written"},
+		{Code: CodeInvalid, Kind: engine.KindRefused, Text: "values of the record are invalid, each reported with a JSON Pointer; nothing was written"},
+		{Code: CodeNotFound, Kind: engine.KindNotFound, Text: "there is no such record, or the client may not see it"},
 		{Code: CodeReferenced, Kind: engine.KindConflict, Text: "other records refer to the record; nothing was written"},
-		{Code: CodeRefused, Kind: engine.KindForbidden, Text: "a rule of the collection does not allow that; nothing was written"},
+		{Code: CodeRefused, Kind: engine.KindForbidden, Text: "a rule of the collection does not allow this; nothing was written"},
 		{Code: CodeScan, Kind: engine.KindRefused, Text: "the query would read more records than the limit; the message names the index that would help"},
-		{Code: CodeUnknownCollection, Kind: engine.KindNotFound, Text: "there is no such collection, or nothing in it may be seen"},
+		{Code: CodeUnknownCollection, Kind: engine.KindNotFound, Text: "there is no such collection, or the client may not see anything in it"},
 	}
 }
 
@@ -54,11 +54,11 @@ var (
 	ErrNotFound          = &engine.Error{Code: CodeNotFound, Msg: "there is no such record"}
 	ErrExists            = &engine.Error{Code: CodeExists, Msg: "the record exists"}
 	ErrInvalid           = &engine.Error{Code: CodeInvalid, Msg: "the record is not valid"}
-	ErrRevision          = &engine.Error{Code: CodeRevision, Msg: "the record has another revision"}
-	ErrRefused           = &engine.Error{Code: CodeRefused, Msg: "a rule does not allow that"}
+	ErrRevision          = &engine.Error{Code: CodeRevision, Msg: "the record has a different revision"}
+	ErrRefused           = &engine.Error{Code: CodeRefused, Msg: "a rule does not allow this"}
 	ErrReferenced        = &engine.Error{Code: CodeReferenced, Msg: "other records refer to the record"}
 	ErrUnknownCollection = &engine.Error{Code: CodeUnknownCollection, Msg: "there is no such collection"}
-	ErrHistoryGone       = &engine.Error{Code: CodeHistoryGone, Msg: "the history is not kept any more"}
+	ErrHistoryGone       = &engine.Error{Code: CodeHistoryGone, Msg: "the history is no longer kept"}
 	ErrLoses             = &engine.Error{Code: CodeLoses, Msg: "the migration would lose data"}
 	ErrMigration         = &engine.Error{Code: CodeMigration, Msg: "the migration is refused"}
 	ErrQuery             = &engine.Error{Code: CodeQuery, Msg: "the query is not valid"}

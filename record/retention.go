@@ -70,7 +70,7 @@ func (t *Tx) Redact(collection, id string, rev uint64) (int, error) {
 		return 0, err
 	}
 	if !t.actor.System {
-		return 0, engine.Errorf(CodeRefused, "only the program and superadmins may redact a history")
+		return 0, engine.Errorf(CodeRefused, "only the program and superadmins may redact the history")
 	}
 	if keys.CheckID(id) != nil {
 		return 0, notFound(c, id)

@@ -81,7 +81,7 @@ func (t *Tx) delete(c *collection, before *keys.Doc) (*Record, error) {
 	}
 	for _, h := range x.holding {
 		if x.seen[h.target] == nil {
-			return nil, engine.Errorf(CodeReferenced, "record %s of %s cannot be deleted: record %s of %s refers to it as %s", h.to.id, h.to.c.Name, h.id, h.c.Name, h.field)
+			return nil, engine.Errorf(CodeReferenced, "record %s of %s cannot be deleted: record %s of %s refers to it in %s", h.to.id, h.to.c.Name, h.id, h.c.Name, h.field)
 		}
 	}
 	return t.carryOut(x)
@@ -105,10 +105,10 @@ func (t *Tx) release(x *deletion, of *deleted, f referrer) error {
 	}
 	field := &f.from.Fields[f.field]
 	if len(x.docs)+len(x.nulls)+len(x.holding)+len(ids) > MaxCascade {
-		return engine.Errorf(engine.CodeLimit, "deleting record %s of %s would look at more than %d records", x.docs[0].before.ID, x.docs[0].c.Name, MaxCascade)
+		return engine.Errorf(engine.CodeLimit, "deleting record %s of %s would involve more than %d records; delete some of them first", x.docs[0].before.ID, x.docs[0].c.Name, MaxCascade)
 	}
 	if of.depth >= MaxCascadeDepth {
-		return engine.Errorf(engine.CodeLimit, "deleting record %s of %s would follow more than %d references", x.docs[0].before.ID, x.docs[0].c.Name, MaxCascadeDepth)
+		return engine.Errorf(engine.CodeLimit, "deleting record %s of %s would follow a chain of more than %d references; delete the last ones first", x.docs[0].before.ID, x.docs[0].c.Name, MaxCascadeDepth)
 	}
 	for _, id := range ids {
 		at := target{f.from, id}
@@ -124,7 +124,7 @@ func (t *Tx) release(x *deletion, of *deleted, f referrer) error {
 			return err
 		}
 		if d == nil {
-			return engine.Errorf(engine.CodeCorrupt, "an index of %s has the record %s, which is not there", f.from.Name, id)
+			return engine.Errorf(engine.CodeCorrupt, "an index of %s contains record %s, which does not exist", f.from.Name, id)
 		}
 		if field.OnDelete == schema.Cascade {
 			x.add(f.from, d, of.depth+1)

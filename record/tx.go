@@ -152,7 +152,7 @@ func (t *Tx) admit(c *collection, op Operation, before, d *keys.Doc) error {
 		return err
 	}
 	if n := len(c.Append(nil, d.Data)); n > schema.MaxDataBytes {
-		return invalid(c, schema.Problems{{Code: schema.CodeTooLarge, Detail: fmt.Sprintf("%d bytes; the limit is %d", n, schema.MaxDataBytes)}})
+		return invalid(c, schema.Problems{{Code: schema.CodeTooLarge, Detail: fmt.Sprintf("the data has %d bytes; the limit is %d", n, schema.MaxDataBytes)}})
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (t *Tx) newRev(c *collection, id string) (uint64, error) {
 		return 0, err
 	}
 	if old != nil {
-		return 0, engine.Errorf(CodeExists, "%s has a record with the id %s", c.Name, id)
+		return 0, engine.Errorf(CodeExists, "%s already has a record with the id %s", c.Name, id)
 	}
 	last, err := keys.History(t.tx, c.Collection, id, 0, 1)
 	if err != nil || len(last) == 0 {
@@ -226,7 +226,7 @@ func (t *Tx) save(c *collection, before *keys.Doc, data schema.Data) (*Record, e
 
 func checkRev(c *collection, d *keys.Doc, rev uint64) error {
 	if rev != 0 && rev != d.Rev {
-		return engine.Errorf(CodeRevision, "record %s of %s has revision %d, not %d", d.ID, c.Name, d.Rev, rev)
+		return engine.Errorf(CodeRevision, "record %s of %s has revision %d, not %d; read it and try again", d.ID, c.Name, d.Rev, rev)
 	}
 	return nil
 }
@@ -273,7 +273,7 @@ func (t *Tx) checkReferences(c *collection, d *keys.Doc, skip func(i int) bool) 
 // invalid returns the error for Problems of a record.
 func invalid(c *collection, err error) error {
 	if p, ok := errors.AsType[schema.Problems](err); ok {
-		return engine.Errorf(CodeInvalid, "a record of %s is not valid: %w", c.Name, p)
+		return engine.Errorf(CodeInvalid, "invalid record of %s: %w", c.Name, p)
 	}
 	return err
 }

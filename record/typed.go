@@ -215,7 +215,7 @@ func (s *Set[T]) codecOf(c *collection) (*schema.Codec[T], error) {
 	}
 	codec, err := schema.NewCodec[T](c.Compiled)
 	if err != nil {
-		return nil, fmt.Errorf("%s is stored with other fields than the program has; migrate it: %w", c.Name, err)
+		return nil, fmt.Errorf("collection %s is stored with different fields; migrate it: %w", c.Name, err)
 	}
 	s.codec.Store(codec)
 	return codec, nil

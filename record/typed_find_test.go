@@ -99,7 +99,7 @@ func TestSetFindErrors(t *testing.T) {
 		{record.Query{Filter: "title = "}, nil, "filter: found the end"},
 		{record.Query{Filter: "titel = 1"}, nil, "title"},
 		{record.Query{Filter: "title = ?"}, nil, "placeholders"},
-		{record.Query{Filter: "title = ?"}, []any{struct{}{}}, "no literal has the Go type struct {} at character 9"},
+		{record.Query{Filter: "title = ?"}, []any{struct{}{}}, "the Go type struct {} has no literal at character 9"},
 		{record.Query{Sort: "-nothing"}, nil, "sort: "},
 		{record.Query{After: "x"}, nil, "after: "},
 	} {

@@ -77,7 +77,7 @@ var errDry = errors.New("a dry run writes nothing")
 // Undo is DB.Undo within a transaction.
 func (t *Tx) Undo(by string, since time.Time) ([]*Undone, error) {
 	if !t.actor.System {
-		return nil, engine.Errorf(CodeRefused, "only the program and superadmins may take back the changes of a user")
+		return nil, engine.Errorf(CodeRefused, "only the program and superadmins may undo the changes of a user")
 	}
 	var todo []*undo
 	read := 0
@@ -113,7 +113,7 @@ func (t *Tx) changesSince(c *collection, since time.Time, read *int) (all []*und
 			break
 		}
 		if *read++; *read > MaxUndo {
-			return nil, engine.Errorf(engine.CodeLimit, "there are more than %d changes since %s", MaxUndo, since.UTC().Format(time.RFC3339))
+			return nil, engine.Errorf(engine.CodeLimit, "there are more than %d changes since %s; choose a later time", MaxUndo, since.UTC().Format(time.RFC3339))
 		}
 		u := byID[ch.ID]
 		if u == nil {
@@ -145,7 +145,7 @@ func (t *Tx) UndoChange(collection, id string, rev uint64) (*Undone, error) {
 	}
 	last := u.changes[len(u.changes)-1]
 	if last.Rev != rev {
-		return nil, engine.Errorf(CodeHistoryGone, "revision %d of record %s is not kept any more", rev, id)
+		return nil, engine.Errorf(CodeHistoryGone, "revision %d of record %s is no longer in the history", rev, id)
 	}
 	op := Update
 	if last.Op != keys.Update {
@@ -299,7 +299,7 @@ func (t *Tx) settleUndo(u *undo, before *keys.Doc, lines map[string]*line, trash
 	}
 	if len(frozen) > 0 {
 		slices.Sort(frozen)
-		u.Conflict = "someone else has changed " + strings.Join(slices.Compact(frozen), ", ") + " since"
+		u.Conflict = "someone else has since changed " + strings.Join(slices.Compact(frozen), ", ")
 		return nil
 	}
 	after := *before

@@ -41,7 +41,7 @@ func TestUndo(t *testing.T) {
 		})
 		as("eve", func(tx *record.Tx) error { return ignore(tx.Update("posts", "b", []byte(`{"likes":2}`), 0)) })
 		want := []string{
-			"posts a: restore", "posts b: update likes, title", "posts new: delete", "posts other: not undone: someone else has changed title since",
+			"posts a: restore", "posts b: update likes, title", "posts new: delete", "posts other: not undone: someone else has since changed title",
 			"users u: restore", "users v: update name",
 		}
 		root := record.Actor{ID: "root", System: true}
@@ -102,7 +102,7 @@ func TestUndoChange(t *testing.T) {
 	for _, c := range []struct {
 		rev  uint64
 		want string
-	}{{3, "accounts a: not undone: someone else has changed n since"}, {2, "accounts a: update name"}, {4, "accounts a: update n"}} {
+	}{{3, "accounts a: not undone: someone else has since changed n"}, {2, "accounts a: update name"}, {4, "accounts a: update n"}} {
 		must(t, update(t, db, record.Actor{ID: "a"}, func(tx *record.Tx) error {
 			u, err := tx.UndoChange("accounts", "a", c.rev)
 			if err == nil && u.String() != c.want {

@@ -103,7 +103,7 @@ func (t *Tx) Head(collection string) (Head, error) {
 		return Head{}, err
 	}
 	if !t.actor.System {
-		return Head{}, engine.Errorf(CodeRefused, "only the program and superadmins see the end of a chain")
+		return Head{}, engine.Errorf(CodeRefused, "only the program and superadmins may read the head of a chain")
 	}
 	n, err := keys.ReadCounters(t.tx, c.Collection)
 	return Head{c.Name, n.Seq, n.Head[:]}, err

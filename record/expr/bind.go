@@ -22,7 +22,7 @@ func Bind(text string, args ...any) (string, error) {
 		l.skip()
 		if at := l.at; at < len(text) && text[at] == '?' && !strings.HasPrefix(text[at:], "?=") {
 			if n == len(args) {
-				return "", l.fail(at, "there are more placeholders than the %d values for them", len(args))
+				return "", l.fail(at, "there are more placeholders than values (%d)", len(args))
 			}
 			b = append(b, text[from:at]...)
 			var err error
@@ -95,5 +95,5 @@ func ofGo(v reflect.Value) (value.Value, error) {
 		}
 		return value.OfText(t.String())
 	}
-	return value.Value{}, fmt.Errorf("no literal has the Go type %v", v.Type())
+	return value.Value{}, fmt.Errorf("the Go type %v has no literal", v.Type())
 }

@@ -34,11 +34,11 @@ func TestBind(t *testing.T) {
 		in, want string
 		args     []any
 	}{
-		{"a = ? && b = ?", "there are more placeholders than the 1 values for them at character 14", []any{1}},
+		{"a = ? && b = ?", "there are more placeholders than values (1) at character 14", []any{1}},
 		{"a = ?", "there are 2 values for 1 placeholders at character 6", []any{1, 2}},
-		{"a = ?", "value 1: no literal has the Go type struct {} at character 5", []any{struct{}{}}},
+		{"a = ?", "value 1: the Go type struct {} has no literal at character 5", []any{struct{}{}}},
 		{"a = ?", "value 1: invalid UTF-8 at byte 0 at character 5", []any{"\xff"}},
-		{`a = "?`, `a text without its closing " at character 5`, []any{1}},
+		{`a = "?`, `the string has no closing " at character 5`, []any{1}},
 	} {
 		if got, err := Bind(c.in, c.args...); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %s, %v; want %s", c.in, got, err, c.want)

@@ -49,10 +49,10 @@ func TestParseErrors(t *testing.T) {
 		{"a = ", "found the end instead of a field or a value at character 5"},
 		{"(a = 1", "found the end instead of a closing parenthesis at character 7"},
 		{"a = 1)", "found ) instead of &&, || or the end at character 6"},
-		{`a = "x`, `a text without its closing " at character 5`},
-		{`a = "\x"`, `an unknown escape; a backslash itself is \\ at character 6`},
-		{`a = "\ud800"`, `an invalid \u escape at character 6`},
-		{`a = "\u0000"`, "a text has a NUL character at byte 0 at character 5"},
+		{`a = "x`, `the string has no closing " at character 5`},
+		{`a = "\x"`, `unknown escape; write \\ for a backslash at character 6`},
+		{`a = "\ud800"`, `invalid \u escape at character 6`},
+		{`a = "\u0000"`, "the string has a NUL character at byte 0 at character 5"},
 		{"a = 1; drop table x", "unexpected character ';' at character 6"},
 		{"a = 1 -- b", "found - instead of a duration such as 7d at character 8"},
 		{"a = é", "unexpected character 'é' at character 5"},
@@ -69,10 +69,10 @@ func TestParseErrors(t *testing.T) {
 		{"a > @now - 7hs", "unknown unit hs; the units are ms, s, m, h, d and w at character 13"},
 		{"a > @now - 999999d", "999999d is more than 100 years at character 12"},
 		{"a > @now - 36525d - 1s", "a shift of more than 100 years at character 5"},
-		{"a = 1" + strings.Repeat(" ", MaxTextBytes), "an expression of 16389 bytes, more than 16384, at character 1"},
-		{"a = \"\xff\"", "an expression that is not valid UTF-8 at character 1"},
-		{strings.Repeat("(", 65) + "a = 1", "more than 64 nested levels at character 65"},
-		{strings.Repeat("!", 16000) + "a", "more than 64 nested levels at character 65"},
+		{"a = 1" + strings.Repeat(" ", MaxTextBytes), "the expression is too long (16389 bytes, limit 16384) at character 1"},
+		{"a = \"\xff\"", "the expression is not valid UTF-8 at character 1"},
+		{strings.Repeat("(", 65) + "a = 1", "nested more than 64 levels deep at character 65"},
+		{strings.Repeat("!", 16000) + "a", "nested more than 64 levels deep at character 65"},
 		{strings.Repeat("a||", 512) + "a", "more than 512 comparisons and values at character 1537"},
 		{"a in (" + strings.Repeat("1,", 512) + "1)", "more than 512 comparisons and values at character 1029"},
 		{"a.b.c.d.e.f.g.h.i = 1", "a path of more than 8 names at character 17"},
@@ -104,12 +104,12 @@ func TestParseJSON(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ in, want string }{
-		{``, "invalid JSON (EOF)"}, {`[]`, "an object is required here"}, {`{"a":1`, "invalid JSON"}, {`{"a":1} {}`, "text after the expression"}, {`{"a":{}}`, "a comparison is missing"},
-		{`{"a":{"gt":1}}`, `unknown comparison "gt"; there are = !=`}, {`{"a = 1":2}`, `"a = 1": found = instead of the end of the operand`}, {`{"":2}`, `"": found the end instead of a field`},
+		{``, "invalid JSON (EOF)"}, {`[]`, "an object is required here"}, {`{"a":1`, "invalid JSON"}, {`{"a":1} {}`, "unexpected text after the expression"}, {`{"a":{}}`, "a comparison is missing"},
+		{`{"a":{"gt":1}}`, `unknown comparison "gt"; use one of = !=`}, {`{"a = 1":2}`, `"a = 1": found = instead of the end of the operand`}, {`{"":2}`, `"": found the end instead of a field`},
 		{`{"or":[]}`, "or needs conditions"}, {`{"or":[{}]}`, "or needs conditions"}, {`{"not":{}}`, "not needs a condition"}, {`{"or":{}}`, "an array of objects is required here"},
 		{`{"a":{"=":{"x":1}}}`, "a value, or"}, {`{"a":{"=":{"expr":1}}}`, "a value, or"}, {`{"a":{"=":{}}}`, "a value, or"}, {`{"a":{"=":[1]}}`, "a value is required here"}, {`{"a":1e99}`, "more than 38 digits"},
-		{`{"a":"\u0000"}`, "a NUL"}, {strings.Repeat(`{"not":`, 65), "more than 64 nested levels"}, {`{"a":` + strings.Repeat("[", 10_000), "a value is required here"},
-		{`{"a":[` + strings.Repeat("1,", 512) + "1]}", "more than 512 comparisons"}, {`{"a":"` + strings.Repeat("x", MaxTextBytes) + `"}`, "an expression of"}, {"{\"a\":\"\xff\"}", "an expression that is not valid UTF-8"},
+		{`{"a":"\u0000"}`, "a NUL"}, {strings.Repeat(`{"not":`, 65), "nested more than 64 levels"}, {`{"a":` + strings.Repeat("[", 10_000), "a value is required here"},
+		{`{"a":[` + strings.Repeat("1,", 512) + "1]}", "more than 512 comparisons"}, {`{"a":"` + strings.Repeat("x", MaxTextBytes) + `"}`, "the expression is too long"}, {"{\"a\":\"\xff\"}", "the expression is not valid UTF-8"},
 	} {
 		x, err := ParseJSON([]byte(c.in))
 		var e *Error

@@ -25,10 +25,10 @@ import (
 // operand, such as {"expr": "@now - 7d"}.
 func ParseJSON(text []byte) (Expr, error) {
 	if len(text) > MaxTextBytes {
-		return nil, &Error{Text: fmt.Sprintf("an expression of %d bytes, more than %d,", len(text), MaxTextBytes)}
+		return nil, &Error{Text: fmt.Sprintf("the expression is too long (%d bytes, limit %d)", len(text), MaxTextBytes)}
 	}
 	if !utf8.Valid(text) {
-		return nil, &Error{Text: "an expression that is not valid UTF-8"}
+		return nil, &Error{Text: "the expression is not valid UTF-8"}
 	}
 	r := &reader{dec: json.NewDecoder(bytes.NewReader(text))}
 	r.dec.UseNumber()
@@ -41,7 +41,7 @@ func ParseJSON(text []byte) (Expr, error) {
 		return nil, err
 	}
 	if _, err := r.dec.Token(); err != io.EOF {
-		return nil, r.fail("text after the expression")
+		return nil, r.fail("unexpected text after the expression")
 	}
 	return x, nil
 }
@@ -96,7 +96,7 @@ func (r *reader) nested(t json.Token, open json.Delim, want string, next func() 
 		return r.fail("%s is required here", want)
 	}
 	if r.depth++; r.depth > MaxDepth {
-		return r.fail("more than %d nested levels", MaxDepth)
+		return r.fail("nested more than %d levels deep", MaxDepth)
 	}
 	for r.dec.More() {
 		if err := next(); err != nil {
@@ -247,7 +247,7 @@ func (r *reader) comparison(left Operand, name string, v json.Token) (Expr, erro
 	}
 	op := Op(max(0, slices.Index(ops[:], name)))
 	if op == 0 {
-		return nil, r.fail("unknown comparison %.40q; there are %s and in", name, strings.Join(ops[1:], " "))
+		return nil, r.fail("unknown comparison %.40q; use one of %s in", name, strings.Join(ops[1:], " "))
 	}
 	right, err := r.value(v)
 	return &Compare{r.span(from), op, left, right}, err

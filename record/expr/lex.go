@@ -135,9 +135,9 @@ func (l *lexer) quoted(quote byte) (token, error) {
 			l.at++
 			v, err := value.OfText(b.String())
 			if err != nil {
-				return token{}, l.fail(from, "a text has %v", err)
+				return token{}, l.fail(from, "the string has %v", err)
 			}
-			return token{kind: literal, text: "a text", value: v}, nil
+			return token{kind: literal, text: "a string", value: v}, nil
 		case c != '\\':
 			b.WriteByte(c)
 		default:
@@ -148,14 +148,14 @@ func (l *lexer) quoted(quote byte) (token, error) {
 			b.WriteRune(r)
 		}
 	}
-	return token{}, l.fail(from, "a text without its closing %c", quote)
+	return token{}, l.fail(from, "the string has no closing %c", quote)
 }
 
 // escape reads the escape at the current place and stops at its last byte.
 func (l *lexer) escape() (rune, error) {
 	from := l.at
 	if l.at++; l.at == len(l.text) {
-		return 0, l.fail(from, "a text that ends with a backslash")
+		return 0, l.fail(from, "the text ends with a backslash")
 	}
 	switch c := l.text[l.at]; c {
 	case '"', '\'', '\\', '/':
@@ -174,9 +174,9 @@ func (l *lexer) escape() (rune, error) {
 				return r, nil
 			}
 		}
-		return 0, l.fail(from, "an invalid \\u escape")
+		return 0, l.fail(from, "invalid \\u escape")
 	}
-	return 0, l.fail(from, "an unknown escape; a backslash itself is \\\\")
+	return 0, l.fail(from, "unknown escape; write \\\\ for a backslash")
 }
 
 // units of durations.

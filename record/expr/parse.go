@@ -12,10 +12,10 @@ import (
 // Parse reads an expression. An error is an *Error with the place of the fault. An empty text is an error.
 func Parse(text string) (Expr, error) {
 	if len(text) > MaxTextBytes {
-		return nil, &Error{Text: fmt.Sprintf("an expression of %d bytes, more than %d,", len(text), MaxTextBytes)}
+		return nil, &Error{Text: fmt.Sprintf("the expression is too long (%d bytes, limit %d)", len(text), MaxTextBytes)}
 	}
 	if !utf8.ValidString(text) {
-		return nil, &Error{Text: "an expression that is not valid UTF-8"}
+		return nil, &Error{Text: "the expression is not valid UTF-8"}
 	}
 	p := &parser{lexer: lexer{text: text}}
 	if err := p.step(); err != nil {
@@ -129,7 +129,7 @@ func flat(terms []Expr, within func(Expr) []Expr) (all []Expr) {
 // deeper counts a level of nesting until the function that it returns is called.
 func (p *parser) deeper() error {
 	if p.depth++; p.depth > MaxDepth {
-		return p.fail(p.token.Pos, "more than %d nested levels", MaxDepth)
+		return p.fail(p.token.Pos, "nested more than %d levels deep", MaxDepth)
 	}
 	return nil
 }

@@ -255,7 +255,7 @@ type Edit struct {
 // Edits reads the operations of a Body.
 func Edits(body []byte) (all []Edit, err error) {
 	if !jsonscan.Valid(body) || body[0] != '[' && body[0] != '{' {
-		return nil, fmt.Errorf("a body that is not a JSON Patch")
+		return nil, fmt.Errorf("the body is not a JSON Patch")
 	}
 	if body[0] == '{' {
 		for _, m := range members(body).list {
@@ -266,12 +266,12 @@ func Edits(body []byte) (all []Edit, err error) {
 	s := jsonscan.New(body)
 	for s.Open(); s.More(']'); {
 		if s.Peek() != '{' {
-			return nil, fmt.Errorf("a body that is not a JSON Patch")
+			return nil, fmt.Errorf("the body is not a JSON Patch")
 		}
 		m := members(s.Raw()).byName
 		var path string
 		if json.Unmarshal(m["path"], &path) != nil || path == "" || path[0] != '/' {
-			return nil, fmt.Errorf("an operation without a path")
+			return nil, fmt.Errorf("an operation has no path")
 		}
 		all = append(all, Edit{strings.ReplaceAll(strings.ReplaceAll(path[1:], "~1", "/"), "~0", "~"), m["value"], m["old"]})
 	}

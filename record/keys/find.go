@@ -90,9 +90,9 @@ func (e *ScanError) Error() string {
 	text := fmt.Sprintf("the query would read more than %d records of %s", e.Limit, e.Collection)
 	switch {
 	case e.Building != "":
-		return text + fmt.Sprintf("; the index %s is still being built", e.Building)
+		return text + fmt.Sprintf("; the index %s will help once it is built", e.Building)
 	case e.Want == nil:
-		return text + "; no index helps, so narrow the filter"
+		return text + "; no index would help; narrow the filter"
 	}
 	var names []string
 	for _, f := range e.Want.Fields {

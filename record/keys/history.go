@@ -215,7 +215,7 @@ func Redact(tx engine.Tx, c *Collection, id string, rev uint64, m Mark) (int, er
 			continue
 		}
 		if all = append(all, ch); len(all) > MaxRedact {
-			return 0, engine.Errorf(engine.CodeLimit, "record %s of %s has more than %d changes to redact; redact them one by one first", id, c.Name, MaxRedact)
+			return 0, engine.Errorf(engine.CodeLimit, "record %s of %s has more than %d changes to redact; redact single revisions first", id, c.Name, MaxRedact)
 		}
 	}
 	for _, ch := range all {

@@ -36,11 +36,11 @@ const (
 // CheckID reports why id is not an id of a record: from 1 to MaxIDBytes letters, digits, _ and -.
 func CheckID(id string) error {
 	if id == "" || len(id) > MaxIDBytes {
-		return fmt.Errorf("an id has from 1 to %d characters, not %d", MaxIDBytes, len(id))
+		return fmt.Errorf("an id must have 1 to %d characters, not %d", MaxIDBytes, len(id))
 	}
 	for _, c := range []byte(id) {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
-			return fmt.Errorf("%q is not an id: it must have only letters from a to z, digits, _ and -", id)
+			return fmt.Errorf("%q is not a valid id: use only the letters a to z and A to Z, digits, _ and -", id)
 		}
 	}
 	return nil

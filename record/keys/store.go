@@ -133,7 +133,7 @@ type StaleError struct{ ID string }
 
 // Error names the record.
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("record %s has changed in the meantime", e.ID)
+	return fmt.Sprintf("record %s has changed in the meantime; read it and try again", e.ID)
 }
 
 // Put stores the change of a record from before, nil if it is new, to after, whose Rev must be above that of all changes

@@ -146,7 +146,7 @@ func (v *Verifier) link(tx engine.Tx, n Counters, p engine.Pair) error {
 	}
 	v.seq, v.hash = e.seq, ch.hash(v.hash)
 	if string(v.hash[:linkBytes]) != e.link {
-		return v.failed(at, "the chain is broken: the change is not the one that was written, or not after the same change")
+		return v.failed(at, "the chain is broken: the change was altered or moved")
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (v *Verifier) endChain(n Counters) (bool, error) {
 	case v.seq < n.Seq:
 		return false, v.failed(&Change{Seq: v.seq + 1}, "the change is missing; %d changes were made", n.Seq)
 	case v.hash != n.Head:
-		return false, v.failed(&Change{Seq: v.seq}, "the chain does not end with the hash of the collection")
+		return false, v.failed(&Change{Seq: v.seq}, "the chain does not end with the stored hash")
 	}
 	return false, nil
 }
@@ -183,7 +183,7 @@ func (v *Verifier) logged(tx engine.Tx, _ Counters, p engine.Pair) error {
 	}
 	e, err := v.c.readLog(engine.Pair{Key: logKey(v.c.ID, ch.Seq), Val: val})
 	if err == nil && (e.id != ch.ID || e.rev != ch.Rev) {
-		err = v.failed(ch, "the log has revision %d of record %s there", e.rev, e.id)
+		err = v.failed(ch, "the log has revision %d of record %s in its place", e.rev, e.id)
 	}
 	return err
 }
@@ -242,7 +242,7 @@ func (v *Verifier) compare(tx engine.Tx, n Counters, d *Doc, stored []byte) erro
 		}
 		if newest {
 			if ch.Rev != d.Rev || ch.Op > Restore || d.Deleted != (ch.Op == Delete) || d.Marks[ch.Op-Create] != (Mark{ch.At, ch.By}) {
-				return v.failed(ch, "the record is not as its last change has left it")
+				return v.failed(ch, "the record does not match its last change")
 			}
 			newest = false
 		}
@@ -252,7 +252,7 @@ func (v *Verifier) compare(tx engine.Tx, n Counters, d *Doc, stored []byte) erro
 		if ch.Full != nil {
 			full, err := envelope.readEnvelope(ch.Full)
 			if err != nil || envelope.Rev != ch.Rev || !o.equal(members(full)) {
-				return v.failed(ch, "the record is not what its history says")
+				return v.failed(ch, "the record does not match its history")
 			}
 			return nil
 		}
@@ -262,13 +262,13 @@ func (v *Verifier) compare(tx engine.Tx, n Counters, d *Doc, stored []byte) erro
 		}
 		for _, e := range edits {
 			if now, ok := o.byName[e.Name]; ok != (e.Now != nil) || !bytes.Equal(now, e.Now) {
-				return v.failed(ch, "the record has another %s than its history says", e.Name)
+				return v.failed(ch, "the %s of the record does not match its history", e.Name)
 			}
 			o.set(e.Name, e.Old)
 		}
 		if ch.Op == Create {
 			if len(o.list) > 0 {
-				return v.failed(ch, "the record has %s, which no change has given it", o.list[0].name)
+				return v.failed(ch, "the record has %s, which no change has set", o.list[0].name)
 			}
 			return nil
 		}
@@ -320,7 +320,7 @@ func (v *Verifier) entry(tx engine.Tx, _ Counters, p engine.Pair) error {
 		return err
 	}
 	if d == nil || !bytes.Equal(x.entryKey(v.c.ID, d), p.Key) {
-		return v.failed(&Change{ID: id}, "index %s has an entry that is not of the record", x.Name)
+		return v.failed(&Change{ID: id}, "index %s has an entry that does not belong to the record", x.Name)
 	}
 	return nil
 }
@@ -337,7 +337,7 @@ func (v *Verifier) unique(tx engine.Tx, _ Counters, p engine.Pair) error {
 		return err
 	}
 	if d == nil || !bytes.Equal(x.uniqueKey(v.c.ID, d), p.Key) {
-		return v.failed(&Change{ID: string(p.Val)}, "the unique index %s has values that are not of the record", x.Name)
+		return v.failed(&Change{ID: string(p.Val)}, "the unique index %s has values that do not belong to the record", x.Name)
 	}
 	return nil
 }

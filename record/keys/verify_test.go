@@ -142,18 +142,18 @@ func damageOfChanges() []damage {
 
 func damageOfRecords() []damage {
 	return []damage{
-		{"last change taken back", "the record is not as its last change", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
+		{"last change taken back", "the record does not match its last change", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
 			d, _ := Get(tx, l.c, id)
 			d.Rev--
 			return put(tx, docKey(7, id), appendDoc(nil, l.c, d))
 		}},
-		{"altered record", "than its history says|is not what its history says", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
+		{"altered record", "does not match its history", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
 			d, _ := Get(tx, l.c, id)
 			d.Data, _ = l.c.Patch(d.Data, []byte(`{"n":9}`))
 			d.Data, _ = l.c.Patch(d.Data, []byte(`{"more":9}`))
 			return put(tx, docKey(7, id), appendDoc(nil, l.c, d))
 		}},
-		{"added member", "which no change has given it|than its history says|is not what its history says", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
+		{"added member", "which no change has set|does not match its history", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
 			d, _ := Get(tx, l.c, id)
 			d.Data, _ = l.c.Patch(d.Data, []byte(`{"extra":9}`))
 			return put(tx, docKey(7, id), appendDoc(nil, l.c, d))
@@ -176,7 +176,7 @@ func damageOfRecords() []damage {
 			d, _ := Get(tx, l.c, id)
 			return tx.Delete(l.c.stored[0].entryKey(7, d))
 		}},
-		{"wrong entry", "index t has an entry that is not of the record", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
+		{"wrong entry", "index t has an entry that does not belong to the record", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
 			d, _ := Get(tx, l.c, id)
 			d.Data, _ = l.c.Patch(d.Data, []byte(`{"n":9}`))
 			return put(tx, l.c.stored[0].entryKey(7, d), nil)
@@ -184,7 +184,7 @@ func damageOfRecords() []damage {
 		{"stolen value", "does not own its values", func(tx engine.Tx, l *life, _ string, _ []byte, _ *Change) error {
 			return put(tx, l.live(tx), []byte("r9"))
 		}},
-		{"value of nobody", "has values that are not of the record", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
+		{"value of nobody", "has values that do not belong to the record", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
 			nobody, _ := l.c.Patch(schema.Data{}, []byte(`{"own":"nobody"}`))
 			return put(tx, l.c.stored[1].uniqueKey(7, &Doc{ID: "nobody", Data: nobody}), []byte(id))
 		}},

@@ -118,7 +118,7 @@ func (s *Set[T]) place(g *group[T]) error {
 	paths := g.cond.Cover(s.root.cost)
 	for _, p := range paths {
 		if len(p) == 0 && len(s.root.groups) >= MaxScanned {
-			return engine.Errorf(engine.CodeLimit, "more than %d different conditions of subscriptions to one collection compare no column or field with a value, by =, in, <, <=, > or >=", MaxScanned)
+			return engine.Errorf(engine.CodeLimit, "more than %d different subscription conditions in one collection compare no column or field with a value; use =, in, <, <=, > or >=", MaxScanned)
 		}
 	}
 	for _, p := range paths {

@@ -62,10 +62,10 @@ func ParseGroup(text string, s Scope) (all []Group, err error) {
 			return err
 		}
 		if unit != "" && t.kind != value.Time {
-			return fail(at, "%s is of a time, and that is %s", unit, t.kind.Article())
+			return fail(at, "%s needs a time, not %s", unit, t.kind.Article())
 		}
 		if slices.ContainsFunc(all, func(g Group) bool { return g.Name == text }) {
-			return fail(at, "%s is there twice", text)
+			return fail(at, "%s appears twice", text)
 		}
 		all = append(all, Group{text, unit, t})
 		return nil
@@ -84,15 +84,15 @@ func ParseAggregates(text string, s Scope) (all []Aggregate, err error) {
 			case err != nil:
 				return err
 			case op == "":
-				return fail(at, "%q is none of %s, each of a field in parentheses%s", text, strings.Join(aggregateOps, ", "), meant(text, aggregateOps))
+				return fail(at, "%q is not a valid aggregate; use one of %s with a field in parentheses%s", text, strings.Join(aggregateOps, ", "), meant(text, aggregateOps))
 			}
 			a.Op, a.term = AggregateOp(op), t
 			if (a.Op == SumOf || a.Op == AvgOf) && !t.kind.IsNumber() {
-				return fail(at, "%s is of numbers, and that is %s", op, t.kind.Article())
+				return fail(at, "%s needs numbers, not %s", op, t.kind.Article())
 			}
 		}
 		if slices.ContainsFunc(all, func(b Aggregate) bool { return a.Name == b.Name }) {
-			return fail(at, "%s is there twice", text)
+			return fail(at, "%s appears twice", text)
 		}
 		all = append(all, a)
 		return nil
@@ -156,7 +156,7 @@ func (s Scope) call(text string, at expr.Span, functions []string) (function str
 	if before, rest, ok := strings.Cut(text, "("); ok {
 		function, name = strings.TrimSpace(before), strings.TrimSpace(rest)
 		if !slices.Contains(functions, function) {
-			return "", nil, fail(at, "%q is none of %s%s", function, strings.Join(functions, ", "), meant(function, functions))
+			return "", nil, fail(at, "unknown function %q; use one of %s%s", function, strings.Join(functions, ", "), meant(function, functions))
 		}
 		if name, ok = strings.CutSuffix(name, ")"); !ok {
 			return "", nil, fail(at, "a closing parenthesis is missing")
@@ -170,7 +170,7 @@ func (s Scope) call(text string, at expr.Span, functions []string) (function str
 		return "", nil, err
 	}
 	if t.kind == value.JSON {
-		return "", nil, fail(at, "%s has values of different types", name)
+		return "", nil, fail(at, "%s can have values of different types", name)
 	}
 	return function, t, nil
 }
@@ -223,7 +223,7 @@ func (g *Groups) Add(row Row) error {
 	in := g.byKey[string(text)]
 	if in == nil {
 		if len(g.byKey) == MaxGroups {
-			return &Error{Code: CodeTooLarge, Member: "group", Text: fmt.Sprintf("more than %d groups; group by something with fewer values, or filter", MaxGroups)}
+			return &Error{Code: CodeTooLarge, Member: "group", Text: fmt.Sprintf("more than %d groups; group by a field with fewer values, or narrow the filter", MaxGroups)}
 		}
 		in = &group{key, make([]sum, len(g.query.Aggregates))}
 		g.byKey[string(text)] = in

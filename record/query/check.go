@@ -92,7 +92,7 @@ func (s Scope) checkCompare(x *expr.Compare) (*Cond, error) {
 	case expr.Match, expr.NotMatch:
 		for i, t := range []*term{left, right} {
 			if t.kind != value.Text && t.kind != value.JSON {
-				return nil, fail([]expr.Operand{x.Left, x.Right}[i].At(), "%v compares texts, and %s is %s", x.Op, expr.OperandString([]expr.Operand{x.Left, x.Right}[i]), t.kind.Article())
+				return nil, fail([]expr.Operand{x.Left, x.Right}[i].At(), "%v needs text, but %s is %s", x.Op, expr.OperandString([]expr.Operand{x.Left, x.Right}[i]), t.kind.Article())
 			}
 		}
 		if text, ok := right.value.Text(); ok && right.source == literal {
@@ -101,7 +101,7 @@ func (s Scope) checkCompare(x *expr.Compare) (*Cond, error) {
 		return c, nil
 	case expr.Has:
 		if left.kind != value.JSON {
-			return nil, fail(x.Left.At(), "?= looks into lists, and %s is %s", expr.OperandString(x.Left), left.kind.Article())
+			return nil, fail(x.Left.At(), "?= needs a list, but %s is %s", expr.OperandString(x.Left), left.kind.Article())
 		}
 		return c, nil
 	}
@@ -155,7 +155,7 @@ func (s Scope) adapt(a, b *term, left, right expr.Operand) error {
 	if free := func(t *term) bool { return t.kind == value.JSON || t.kind == value.Null }; free(a) || free(b) || fit(a.kind, b.kind) {
 		return nil
 	}
-	return fail(left.At(), "%s is %s and %s is %s; they do not compare", expr.OperandString(left), a.kind.Article(), expr.OperandString(right), b.kind.Article())
+	return fail(left.At(), "%s is %s and %s is %s; they cannot be compared", expr.OperandString(left), a.kind.Article(), expr.OperandString(right), b.kind.Article())
 }
 
 // checkOption reports a value that a select cannot have.
@@ -256,7 +256,7 @@ func (s Scope) path(names []string, at expr.Span, hops int) (*term, error) {
 	f := &k.Fields[i]
 	switch {
 	case f.Type == schema.Password:
-		return nil, fail(at, "%s is a password, which nothing can be compared with", f.Name)
+		return nil, fail(at, "%s is a password and cannot be compared", f.Name)
 	case len(names) == 1:
 		return &term{kind: k.Kind(i), source: field, index: i}, nil
 	case f.Type == schema.JSON:

@@ -149,7 +149,7 @@ func (x *Expander) Expand(row Row, all []*Expand) ([]Related, error) {
 			return nil, err
 		}
 		if x.n += len(r.Rows); x.n > MaxExpanded {
-			return nil, &Error{Code: CodeTooLarge, Member: "expand", Text: fmt.Sprintf("more than %d records; ask for smaller pages or fewer references", MaxExpanded)}
+			return nil, &Error{Code: CodeTooLarge, Member: "expand", Text: fmt.Sprintf("it would add more than %d records; use smaller pages or fewer references", MaxExpanded)}
 		}
 		for _, to := range r.Rows {
 			of, err := x.Expand(to, e.Next)

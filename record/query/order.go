@@ -86,7 +86,7 @@ func (s Scope) order(name string, desc bool, at expr.Span) (Order, error) {
 		return Order{}, err
 	}
 	if t.kind == value.JSON {
-		return Order{}, fail(at, "%s has values of different types and cannot be sorted by", name)
+		return Order{}, fail(at, "cannot sort by %s, whose values can have different types", name)
 	}
 	if t.source == column {
 		name = schema.Columns()[t.index].Name
@@ -152,7 +152,7 @@ func (o Orders) ReadCursor(k *schema.Compiled, where, text string) ([]value.Valu
 		return nil, fmt.Errorf("not a cursor")
 	}
 	if string(b[1:1+len(shape)]) != string(shape) {
-		return nil, fmt.Errorf("the cursor of a listing with another filter or order")
+		return nil, fmt.Errorf("the cursor belongs to another filter or order")
 	}
 	key, rest := make([]value.Value, len(o)), b[1+len(shape):]
 	for i, x := range o {

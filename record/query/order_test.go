@@ -20,9 +20,9 @@ func TestParseOrders(t *testing.T) {
 	}
 	for _, c := range []struct{ text, want string }{
 		{"creted", `orders has no field "creted"; did you mean created? at character 1`}, {"count,", `orders has no field "" at character 7`}, {"--count", "more than one sign before count at character 1"},
-		{"count,-count", "count is there twice at character 7"}, {"meta", "meta has values of different types and cannot be sorted by at character 1"}, {"secret", "secret is a password, which nothing can be compared with at character 1"},
+		{"count,-count", "count appears twice at character 7"}, {"meta", "cannot sort by meta, whose values can have different types at character 1"}, {"secret", "secret is a password and cannot be compared at character 1"},
 		{"owner.name", `orders has no field "owner.name"; did you mean owner? at character 1`}, {"id; drop table", `orders has no field "id; drop table"; did you mean id? at character 1`},
-		{"status,total,count,ratio,paid,at,title,owner,rev", "more than 8 names to sort by at character 46"}, {strings.Repeat("x", 20_000), "an order of 20000 bytes"},
+		{"status,total,count,ratio,paid,at,title,owner,rev", "more than 8 names at character 46"}, {strings.Repeat("x", 20_000), "the order is too long"},
 	} {
 		if o, err := ParseOrders(c.text, s); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%.30q: %v, %v; want %s", c.text, o, err, c.want)

@@ -40,7 +40,7 @@ func Parse(params url.Values, s Scope) (*Query, error) {
 			return nil, err
 		}
 		if len(texts) > 1 {
-			return nil, wrap(name, fmt.Errorf("it is there %d times", len(texts)))
+			return nil, wrap(name, fmt.Errorf("appears %d times", len(texts)))
 		}
 	}
 	if text := p.text["filter"]; strings.TrimSpace(text) != "" {
@@ -61,11 +61,11 @@ func Parse(params url.Values, s Scope) (*Query, error) {
 // GotRo's names of columns mean ours, unless the collection has such a field.
 func ParseJSON(text []byte, s Scope) (*Query, error) {
 	if len(text) > MaxQueryBytes {
-		return nil, wrap("query", fmt.Errorf("%d bytes, more than %d,", len(text), MaxQueryBytes))
+		return nil, wrap("query", fmt.Errorf("too long (%d bytes, limit %d)", len(text), MaxQueryBytes))
 	}
 	v, err := value.Parse(text)
 	if err == nil && (v.Kind() != value.JSON || v.String()[0] != '{') {
-		err = fmt.Errorf("an object is required")
+		err = fmt.Errorf("must be a JSON object")
 	}
 	if err != nil {
 		return nil, wrap("query", err)
@@ -91,10 +91,10 @@ type parser struct {
 
 func (p *parser) add(name, text string) error {
 	if !slices.Contains(members, name) {
-		return &Error{Code: CodeInvalid, Member: fmt.Sprintf("%.60q", name), Text: "no such member" + meant(name, members)}
+		return &Error{Code: CodeInvalid, Member: fmt.Sprintf("%.60q", name), Text: "there is no such parameter" + meant(name, members)}
 	}
 	if _, ok := p.text[name]; ok {
-		return wrap(name, fmt.Errorf("it is there twice"))
+		return wrap(name, fmt.Errorf("appears twice"))
 	}
 	p.text[name] = text
 	return nil
@@ -128,7 +128,7 @@ func (p *parser) addJSON(name string, raw []byte) error {
 			p.filter, err = expr.Parse(text)
 		}
 	default:
-		err = fmt.Errorf("%s is not a text or an object", jsonscan.Kind(raw[0]))
+		err = fmt.Errorf("must be a string or an object, not %s", jsonscan.Kind(raw[0]))
 	}
 	return wrap(name, err)
 }
@@ -143,7 +143,7 @@ func plain(raw []byte) (string, error) {
 		return strings.Join(list, ","), nil
 	}
 	if v.Kind() == value.JSON {
-		return "", fmt.Errorf("%s is not a value or a list of texts", jsonscan.Kind(raw[0]))
+		return "", fmt.Errorf("must be a value or a list of strings, not %s", jsonscan.Kind(raw[0]))
 	}
 	return v.String(), nil
 }
@@ -206,12 +206,12 @@ func (p *parser) together(q *Query) error {
 	if len(q.Aggregates) > 0 {
 		for _, name := range []string{"fields", "expand", "offset", "after", "count"} {
 			if p.text[name] != "" {
-				return wrap(name, fmt.Errorf("it does not go together with group and aggregate, which return no records"))
+				return wrap(name, fmt.Errorf("cannot be used with group or aggregate, which return no records"))
 			}
 		}
 	}
 	if q.After != nil && q.Offset > 0 {
-		return wrap("offset", fmt.Errorf("it does not go together with after"))
+		return wrap("offset", fmt.Errorf("cannot be used with after"))
 	}
 	return nil
 }
@@ -225,7 +225,7 @@ func number(n *int, text string, limit int) error {
 	case err != nil || v < 0:
 		return fmt.Errorf("%.60q is not a number from 0 to %d", text, limit)
 	case v > limit:
-		return fmt.Errorf("%d is more than %d; for more, use the cursor of the last page", v, limit)
+		return fmt.Errorf("%d is more than %d; to go further, pass the cursor of the previous page as after", v, limit)
 	}
 	*n = v
 	return nil
@@ -253,7 +253,7 @@ func (p *parser) deleted(q *Query, text string) error {
 	if text != "" {
 		i := slices.Index(deletedNames, text)
 		if i < 0 {
-			return fmt.Errorf("%.60q is none of %s%s", text, strings.Join(deletedNames, ", "), meant(text, deletedNames))
+			return fmt.Errorf("%.60q is not one of %s%s", text, strings.Join(deletedNames, ", "), meant(text, deletedNames))
 		}
 		q.Deleted = Deleted(i)
 		return nil
@@ -300,7 +300,7 @@ func parseAsOf(text string) (a AsOf, err error) {
 // list calls each for the names of a list with commas between them. at is where the name stands.
 func list(text string, limit int, each func(name string, at expr.Span) error) error {
 	if len(text) > expr.MaxTextBytes {
-		return fmt.Errorf("%d bytes, more than %d,", len(text), expr.MaxTextBytes)
+		return fmt.Errorf("too long (%d bytes, limit %d)", len(text), expr.MaxTextBytes)
 	}
 	if strings.TrimSpace(text) == "" {
 		return nil
@@ -332,7 +332,7 @@ func (s Scope) projection(text string) (names []string, err error) {
 			name = schema.Columns()[t.index].Name
 		}
 		if slices.Contains(names, name) {
-			return fail(at, "%s is there twice", name)
+			return fail(at, "%s appears twice", name)
 		}
 		names = append(names, name)
 		return nil

@@ -98,8 +98,8 @@ func TestGotRo(t *testing.T) {
 func TestParseQueryErrors(t *testing.T) {
 	many := strings.Repeat("count,", 300)
 	for _, c := range []struct{ url, want string }{
-		{"fliter=x", `"fliter": no such member; did you mean filter?`}, {"limit=1&limit=2", "limit: it is there 2 times"}, {"limit=x", `limit: "x" is not a number from 0 to 1000`}, {"limit=-1", `limit: "-1" is not a number`},
-		{"limit=1001", "limit: 1001 is more than 1000; for more, use the cursor of the last page"}, {"offset=10001", "offset: 10001 is more than 10000"}, {"limit=99999999999999999999", "limit: \"99999999999999999999\" is not a number"},
+		{"fliter=x", `"fliter": there is no such parameter; did you mean filter?`}, {"limit=1&limit=2", "limit: appears 2 times"}, {"limit=x", `limit: "x" is not a number from 0 to 1000`}, {"limit=-1", `limit: "-1" is not a number`},
+		{"limit=1001", "limit: 1001 is more than 1000; to go further, pass the cursor of the previous page as after"}, {"offset=10001", "offset: 10001 is more than 10000"}, {"limit=99999999999999999999", "limit: \"99999999999999999999\" is not a number"},
 		{"filter=paid+%26%26+cuont>1", `filter: orders has no field "cuont"; did you mean count? at character 9`}, {"filter=count+>", "filter: found the end instead of a field or a value at character 8"},
 		{"sort=title,,", `sort: orders has no field "" at character 7`}, {"fields=title,+tilte", `fields: orders has no field "tilte"; did you mean title? at character 8`}, {"fields=secret", "fields: secret is a password"}, {"fields=title,title", "fields: title is there twice at character 7"},
 		{"fields=" + many, "fields: count is there twice at character 7"}, {"fields=" + strings.Repeat("x", 20_000), "fields: 20000 bytes, more than 16384,"},
@@ -122,9 +122,9 @@ func TestParseQueryErrors(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ json, want string }{
-		{``, "query: invalid JSON"}, {`[]`, "query: an object is required"}, {`{"filter":5}`, "filter: a number is not a text or an object"}, {`{"filter":{"x":1}}`, `filter: orders has no field "x"`}, {`{"filter":{},"filter":{}}`, "filter: it is there twice"},
-		{`{"sort":"title","order":"title"}`, "sort: it is there twice"}, {`{"sort":{"a":1}}`, "sort: an object is not a value or a list of texts"}, {`{"sort":[1]}`, "sort: a list is not a value or a list of texts"}, {`{"limit":1.5}`, `limit: "1.5" is not a number`}, {`{"limt":1}`, `"limt": no such member; did you mean limit?`},
-		{`{"after":"` + strings.Repeat("x", 70_000) + `"}`, "query: 70012 bytes, more than 65536,"}, {strings.Repeat("[", 10_000), "query: invalid JSON"}, {`{"sort":` + strings.Repeat("[", 65) + strings.Repeat("]", 65) + "}", "query: more than 64 nested"}, {"{\"sort\":\"\xff\"}", "query: invalid UTF-8"}, {`{"sort":"\u0000"}`, "query: a NUL"},
+		{``, "query: invalid JSON"}, {`[]`, "query: must be a JSON object"}, {`{"filter":5}`, "filter: must be a string or an object, not a number"}, {`{"filter":{"x":1}}`, `filter: orders has no field "x"`}, {`{"filter":{},"filter":{}}`, "filter: appears twice"},
+		{`{"sort":"title","order":"title"}`, "sort: appears twice"}, {`{"sort":{"a":1}}`, "sort: must be a value or a list of strings, not an object"}, {`{"sort":[1]}`, "sort: must be a value or a list of strings, not a list"}, {`{"limit":1.5}`, `limit: "1.5" is not a number`}, {`{"limt":1}`, `"limt": there is no such parameter; did you mean limit?`},
+		{`{"after":"` + strings.Repeat("x", 70_000) + `"}`, "query: too long (70012 bytes, limit 65536)"}, {strings.Repeat("[", 10_000), "query: invalid JSON"}, {`{"sort":` + strings.Repeat("[", 65) + strings.Repeat("]", 65) + "}", "query: arrays and objects nested more than 64"}, {"{\"sort\":\"\xff\"}", "query: invalid UTF-8"}, {`{"sort":"\u0000"}`, "query: a NUL"},
 	} {
 		if q, err := ParseJSON([]byte(c.json), scope(t)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%.60s: %v, %v\nwant %s", c.json, q, err, c.want)

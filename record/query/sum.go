@@ -96,7 +96,7 @@ func (s *sum) floatValue(a Aggregate) (value.Value, error) {
 	f, _ := exact.Float64()
 	v, err := value.OfFloat(f)
 	if err != nil {
-		return v, tooLarge(a, fmt.Errorf("it is too large for a float"))
+		return v, tooLarge(a, fmt.Errorf("the value is too large for a float"))
 	}
 	return v, nil
 }

@@ -92,7 +92,7 @@ func (s *slot) set(to reflect.Value, v value.Value, scale int) error {
 		to.Set(reflect.New(to.Type().Elem()))
 		to = to.Elem()
 	}
-	wrong := fmt.Errorf("%s does not fit a %v", v.Kind().Article(), to.Type())
+	wrong := fmt.Errorf("%s does not fit in a %v", v.Kind().Article(), to.Type())
 	switch s.field.Type {
 	case Int:
 		return setInt(to, v, wrong)
@@ -154,11 +154,11 @@ func setInt(to reflect.Value, v value.Value, wrong error) error {
 		return wrong
 	case to.CanUint():
 		if n < 0 || to.OverflowUint(uint64(n)) {
-			return fmt.Errorf("%d does not fit a %v", n, to.Type())
+			return fmt.Errorf("%d does not fit in a %v", n, to.Type())
 		}
 		to.SetUint(uint64(n))
 	case to.OverflowInt(n):
-		return fmt.Errorf("%d does not fit a %v", n, to.Type())
+		return fmt.Errorf("%d does not fit in a %v", n, to.Type())
 	default:
 		to.SetInt(n)
 	}

@@ -171,7 +171,7 @@ func TestCodecMistakes(t *testing.T) {
 	}
 	if _, err := NewCodec[wrong](k); err == nil || err.Error() != `wrong.Titel: orders has no field "titel"; did you mean title?
 wrong.Count: the field count of orders is int, not text
-wrong.Tags: the field tags of orders is a select of several, not select` {
+wrong.Tags: the field tags of orders is a select of several options, not select` {
 		t.Error(err)
 	}
 	var o order
@@ -180,7 +180,7 @@ wrong.Tags: the field tags of orders is a select of several, not select` {
 		t.Errorf("%s: %v", list(err), err)
 	}
 	i, _ := k.Index("small")
-	if err := codec(t).Decode(Data{}.With(i, value.OfInt(128)), &o); err == nil || err.Error() != "order.Small: 128 does not fit a int8" {
+	if err := codec(t).Decode(Data{}.With(i, value.OfInt(128)), &o); err == nil || err.Error() != "order.Small: 128 does not fit in a int8" {
 		t.Error(err)
 	}
 }

@@ -41,11 +41,11 @@ func (c Collection) Compile() (*Compiled, error) {
 	var bad Problems
 	checkName(&bad, "/name", c.Name)
 	if Reserved(c.Name) {
-		bad.add("/name", CodeInvalid, "no collection can be called %s: the server has something else at the address /api/%s", c.Name, c.Name)
+		bad.add("/name", CodeInvalid, "%s is a reserved name: the server uses /api/%s for something else", c.Name, c.Name)
 	}
 	checkTexts(&bad, "", c.Label, c.Hint)
 	if c.History.Keep != 0 && (c.History.Keep < time.Hour || c.History.Off) {
-		bad.add("/history/keep", CodeInvalid, "history is kept for at least an hour, unless it is off")
+		bad.add("/history/keep", CodeInvalid, "keep history for at least an hour, or turn it off")
 	}
 	if len(c.Fields) > MaxFields {
 		bad.add("/fields", CodeTooLarge, "%d fields; the limit is %d", len(c.Fields), MaxFields)
@@ -54,7 +54,7 @@ func (c Collection) Compile() (*Compiled, error) {
 		at := fmt.Sprint("/fields/", i)
 		checkName(&bad, at+"/name", f.Name)
 		if _, ok := k.byName[f.Name]; ok {
-			bad.add(at+"/name", CodeRepeated, "two fields are called %s", f.Name)
+			bad.add(at+"/name", CodeRepeated, "two fields are named %s", f.Name)
 		}
 		k.byName[f.Name] = i
 		k.fields = append(k.fields, compileField(&bad, at, f))
@@ -84,9 +84,9 @@ func (k *Compiled) compileWas(bad *Problems) {
 			at := fmt.Sprint(at, "/", j)
 			checkName(bad, at, name)
 			if _, ok := k.byName[name]; ok {
-				bad.add(at, CodeRepeated, "a field is called %s", name)
+				bad.add(at, CodeRepeated, "%s is also the name of a field", name)
 			} else if _, ok := k.byWas[name]; ok {
-				bad.add(at, CodeRepeated, "%s is a former name twice", name)
+				bad.add(at, CodeRepeated, "%s appears twice among the former names", name)
 			}
 			k.byWas[name] = i
 		}
@@ -98,7 +98,7 @@ func (k *Compiled) compileWas(bad *Problems) {
 	}
 	for i, f := range k.Dropped {
 		if _, ok := k.byName[f.Name]; ok {
-			bad.add(fmt.Sprintf("/dropped/%d/name", i), CodeRepeated, "a field is called %s", f.Name)
+			bad.add(fmt.Sprintf("/dropped/%d/name", i), CodeRepeated, "%s is also the name of a field", f.Name)
 		}
 	}
 }
@@ -109,11 +109,11 @@ func checkName(bad *Problems, at, name string) {
 	case name == "":
 		bad.add(at, CodeRequired, "a name is missing")
 	case len(name) > MaxNameBytes:
-		bad.add(at, CodeTooLarge, "a name of %d bytes; the limit is %d", len(name), MaxNameBytes)
+		bad.add(at, CodeTooLarge, "the name has %d bytes; the limit is %d", len(name), MaxNameBytes)
 	case name[0] < 'a' || name[0] > 'z' || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "":
-		bad.add(at, CodePattern, "%q is not a name: it must begin with a letter from a to z and have only those, digits and _", name)
+		bad.add(at, CodePattern, "%q is not a valid name: begin with a letter from a to z and use only these letters, digits and _", name)
 	case expr.Reserved(name):
-		bad.add(at, CodeInvalid, "%s is a word of the expression language", name)
+		bad.add(at, CodeInvalid, "%s is a keyword of the expression language", name)
 	}
 }
 
@@ -123,7 +123,7 @@ func checkTexts(bad *Problems, at, label, hint string) {
 		limit      int
 	}{{"label", label, MaxLabelBytes}, {"hint", hint, MaxHintBytes}} {
 		if len(t.text) > t.limit {
-			bad.add(at+"/"+t.name, CodeTooLarge, "%d bytes; the limit is %d", len(t.text), t.limit)
+			bad.add(at+"/"+t.name, CodeTooLarge, "the text has %d bytes; the limit is %d", len(t.text), t.limit)
 		}
 		if _, err := value.OfText(t.text); err != nil {
 			bad.add(at+"/"+t.name, CodeInvalid, "%v", err)
@@ -153,7 +153,7 @@ func Types() []Type {
 // words returns the type in the words of errors.
 func (f *Field) words() string {
 	if f.Many {
-		return "a " + string(f.Type) + " of several"
+		return "a " + string(f.Type) + " of several options"
 	}
 	return string(f.Type)
 }
@@ -185,7 +185,7 @@ func compileField(bad *Problems, at string, f Field) field {
 	}
 	for _, column := range Columns() {
 		if f.Name == column.Name {
-			bad.add(at+"/name", CodeInvalid, "every record has %s beside its data", f.Name)
+			bad.add(at+"/name", CodeInvalid, "%s is a column that every record has", f.Name)
 		}
 	}
 	checkTexts(bad, at, f.Label, f.Hint)
@@ -218,7 +218,7 @@ func (c *field) compilePattern(bad *Problems, at string) {
 		return
 	}
 	if len(c.Pattern) > MaxPatternBytes {
-		bad.add(at+"/pattern", CodeTooLarge, "%d bytes; the limit is %d", len(c.Pattern), MaxPatternBytes)
+		bad.add(at+"/pattern", CodeTooLarge, "the pattern has %d bytes; the limit is %d", len(c.Pattern), MaxPatternBytes)
 		return
 	}
 	re, err := regexp.Compile(`\A(?:` + c.Pattern + `)\z`)
@@ -246,7 +246,7 @@ func (c *field) compileBounds(bad *Problems, at string) {
 	}
 	c.min, c.max = read("min", c.Min), read("max", c.Max)
 	if c.min != nil && c.max != nil && value.Compare(*c.min, *c.max) > 0 {
-		bad.add(at+"/max", CodeInvalid, "max is below min")
+		bad.add(at+"/max", CodeInvalid, "max is less than min")
 	}
 }
 
@@ -265,20 +265,20 @@ func (c *field) compileChoices(bad *Problems, at string) {
 	switch c.Type {
 	case Select:
 		if len(c.Options) == 0 || len(c.Options) > MaxOptions {
-			bad.add(at+"/options", CodeRequired, "a select has from 1 to %d options, not %d", MaxOptions, len(c.Options))
+			bad.add(at+"/options", CodeRequired, "a select must have 1 to %d options, not %d", MaxOptions, len(c.Options))
 		}
 		for i, o := range c.Options {
 			if _, err := value.OfText(o); err != nil || o == "" {
-				bad.add(fmt.Sprint(at, "/options/", i), CodeInvalid, "an option is a text that is not empty")
+				bad.add(fmt.Sprint(at, "/options/", i), CodeInvalid, "an option must be valid UTF-8 and not empty")
 			}
 			if slices.Index(c.Options, o) < i {
-				bad.add(fmt.Sprint(at, "/options/", i), CodeRepeated, "%q is there twice", o)
+				bad.add(fmt.Sprint(at, "/options/", i), CodeRepeated, "%q appears twice", o)
 			}
 		}
 	case Reference:
 		checkName(bad, at+"/collection", c.Collection)
 		if c.OnDelete != Restrict && c.OnDelete != Cascade && c.OnDelete != SetNull {
-			bad.add(at+"/on_delete", CodeOption, "%q is not cascade, set_null or nothing", c.OnDelete)
+			bad.add(at+"/on_delete", CodeOption, "%q is neither cascade nor set_null; leave it out to refuse deletions", c.OnDelete)
 		}
 		if c.OnDelete == SetNull && c.Required {
 			bad.add(at+"/on_delete", CodeInvalid, "a required reference cannot be set to null")
@@ -288,7 +288,7 @@ func (c *field) compileChoices(bad *Problems, at string) {
 
 func (c *field) compileDefault(bad *Problems, at string) {
 	if len(c.Default) > MaxDefaultBytes {
-		bad.add(at+"/default", CodeTooLarge, "%d bytes; the limit is %d", len(c.Default), MaxDefaultBytes)
+		bad.add(at+"/default", CodeTooLarge, "the default has %d bytes; the limit is %d", len(c.Default), MaxDefaultBytes)
 		return
 	}
 	switch {
@@ -321,17 +321,17 @@ func (k *Compiled) compileIndexes(bad *Problems) {
 		at := fmt.Sprint("/indexes/", i)
 		checkName(bad, at+"/name", x.Name)
 		if names[x.Name] {
-			bad.add(at+"/name", CodeRepeated, "two indexes are called %s", x.Name)
+			bad.add(at+"/name", CodeRepeated, "two indexes are named %s", x.Name)
 		}
 		names[x.Name] = true
 		if len(x.Fields) == 0 || len(x.Fields) > MaxIndexFields {
-			bad.add(at+"/fields", CodeTooLarge, "an index has from 1 to %d fields, not %d", MaxIndexFields, len(x.Fields))
+			bad.add(at+"/fields", CodeTooLarge, "an index must have 1 to %d fields, not %d", MaxIndexFields, len(x.Fields))
 		}
 		used := map[string]bool{}
 		for j, f := range x.Fields {
 			at := fmt.Sprint(at, "/fields/", j, "/name")
 			if used[f.Name] {
-				bad.add(at, CodeRepeated, "%s is there twice", f.Name)
+				bad.add(at, CodeRepeated, "%s appears twice", f.Name)
 			}
 			used[f.Name] = true
 			if text := k.indexable(f.Name); text != "" {
@@ -362,10 +362,10 @@ func (k *Compiled) indexable(name string) string {
 				return ""
 			}
 		}
-		return fmt.Sprintf("%q is not a field that an index can have", name)
+		return fmt.Sprintf("%q is not a field that can be indexed", name)
 	}
 	if f := k.fields[i]; f.kind == value.JSON || f.Type == Password {
-		return fmt.Sprintf("%s has a type that no index can have", name)
+		return fmt.Sprintf("%s has a type that cannot be indexed", name)
 	}
 	return ""
 }
@@ -510,7 +510,7 @@ func (c *field) checkForm(v value.Value, fault faultFunc) *Problem {
 	switch c.Type {
 	case Decimal:
 		if d, _ := v.Decimal(); c.Scale > 0 && value.Scale(d) > c.Scale {
-			return fault(CodeTooLarge, "more than %d digits after the point", c.Scale)
+			return fault(CodeTooLarge, "more than %d digits after the decimal point", c.Scale)
 		}
 	case Email:
 		if len(text) > 254 || !email.MatchString(text) {
@@ -523,7 +523,7 @@ func (c *field) checkForm(v value.Value, fault faultFunc) *Problem {
 	case URL:
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return fault(CodePattern, "%.80q is not a URL that begins with https:// or http://", text)
+			return fault(CodePattern, "%.80q is not an http or https URL", text)
 		}
 	case Select:
 		return c.checkOptions(v, fault)
@@ -533,7 +533,7 @@ func (c *field) checkForm(v value.Value, fault faultFunc) *Problem {
 		}
 	case Reference:
 		if text == "" {
-			return fault(CodeInvalid, "an id is not empty; use null for no reference")
+			return fault(CodeInvalid, "an id must not be empty; use null for no reference")
 		}
 	}
 	return nil
@@ -552,14 +552,14 @@ func (c *field) chosen(v value.Value) []string {
 func (c *field) checkOptions(v value.Value, fault faultFunc) *Problem {
 	list := c.chosen(v)
 	if list == nil {
-		return fault(CodeType, "a list of texts is required")
+		return fault(CodeType, "the value must be a list of options")
 	}
 	for i, o := range list {
 		if !slices.Contains(c.Options, o) {
-			return fault(CodeOption, "%.80q is none of the options", o)
+			return fault(CodeOption, "%.80q is not one of the options", o)
 		}
 		if slices.Index(list, o) < i {
-			return fault(CodeRepeated, "%q is there twice", o)
+			return fault(CodeRepeated, "%q appears twice", o)
 		}
 	}
 	return nil

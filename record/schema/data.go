@@ -97,7 +97,7 @@ func (d Data) withExtra(name string, v value.Value) Data {
 // possible.
 func (k *Compiled) Parse(stored []byte) (Data, error) {
 	if !jsonscan.Valid(stored) || stored[0] != '{' {
-		return Data{}, fmt.Errorf("data that is not a JSON object")
+		return Data{}, fmt.Errorf("the data is not a JSON object")
 	}
 	d := Data{values: make([]value.Value, len(k.fields))}
 	s := jsonscan.New(stored)
@@ -131,7 +131,7 @@ func (k *Compiled) Parse(stored []byte) (Data, error) {
 func (k *Compiled) Patch(d Data, patch []byte) (Data, error) {
 	var bad Problems
 	if len(patch) > MaxDataBytes {
-		bad.add("", CodeTooLarge, "%d bytes; the limit is %d", len(patch), MaxDataBytes)
+		bad.add("", CodeTooLarge, "the data has %d bytes; the limit is %d", len(patch), MaxDataBytes)
 		return d, bad
 	}
 	patch = bytes.Trim(patch, " \t\r\n")
@@ -139,7 +139,7 @@ func (k *Compiled) Patch(d Data, patch []byte) (Data, error) {
 		bad.add("", CodeInvalid, "%v", err)
 		return d, bad
 	} else if patch[0] != '{' {
-		bad.add("", CodeType, "an object with the values of fields is required")
+		bad.add("", CodeType, "the data must be a JSON object")
 		return d, bad
 	}
 	d = d.own(len(k.fields))
@@ -158,7 +158,7 @@ func (k *Compiled) Patch(d Data, patch []byte) (Data, error) {
 		raw := s.Raw()
 		switch {
 		case seen:
-			bad.add(Pointer(string(name)), CodeRepeated, "%.80q is there twice", name)
+			bad.add(Pointer(string(name)), CodeRepeated, "%.80q appears twice", name)
 		case ok:
 			if err := k.patchField(&d.values[i], &k.fields[i], raw); err != nil {
 				bad.add(Pointer(string(name)), CodeType, "%v", err)

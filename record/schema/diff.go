@@ -147,16 +147,16 @@ func (d *differ) carry() {
 		from, known := d.from[f.Name]
 		if !known {
 			if by := was(f.Name); by != "" {
-				d.bad.add(at+"/name", CodeRepeated, "%s was the name of %s, and older data still has it; choose another name", f.Name, by)
+				d.bad.add(at+"/name", CodeRepeated, "%s is a former name of %s that older data still uses; choose another name", f.Name, by)
 			}
 			if x := slices.IndexFunc(d.now.Dropped, func(g Field) bool { return g.Name == f.Name }); x >= 0 && d.now.Dropped[x].Type == Password && f.Type != Password {
-				d.bad.add(at+"/name", CodeRepeated, "%s was a password, which the history still has; choose another name", f.Name)
+				d.bad.add(at+"/name", CodeRepeated, "%s was a password field, which the history still has; choose another name", f.Name)
 			}
 			continue
 		}
 		g := d.now.Fields[d.now.field(from)]
 		if (g.Type == Password) != (f.Type == Password) {
-			d.bad.add(at+"/type", CodeInvalid, "a password cannot become another type, nor the reverse; choose another name")
+			d.bad.add(at+"/type", CodeInvalid, "a field cannot change its type to or from password; choose another name")
 		}
 		all := slices.Clone(g.Was)
 		for _, name := range append(slices.Clone(f.Was), from) {
@@ -323,7 +323,7 @@ func (d *differ) options() {
 		if t.Extra {
 			verb = "Allow"
 		}
-		d.step(SetOption, "extra", !t.Extra, "%s members of the data of %s that are no fields.", verb, t.Name)
+		d.step(SetOption, "extra", !t.Extra, "%s members of the data of %s that are not fields.", verb, t.Name)
 	}
 	if n.History != t.History {
 		old := n.History

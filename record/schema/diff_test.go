@@ -66,7 +66,7 @@ func TestDiff(t *testing.T) {
 		}, "Drop index by_n of posts.\nBuild the unique index by_n of posts on -n, created."},
 		{func(c *Collection) { c.Rules.List, c.Label, c.History.Keep = "true", "Posts", 3600e9 },
 			"Change the label of posts from nothing to \"Posts\".\nKeep the history of posts for 1h0m0s, no longer for ever. (may lose data)\nChange the list rule of posts from nothing to \"true\"."},
-		{func(c *Collection) { c.Extra = true }, "Allow members of the data of posts that are no fields."},
+		{func(c *Collection) { c.Extra = true }, "Allow members of the data of posts that are not fields."},
 	} {
 		new := old.clone()
 		for i := range new.Indexes {

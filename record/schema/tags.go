@@ -115,10 +115,10 @@ func (s *shape) add(t reflect.Type, name string, path []int, bad *[]error) {
 		case f.Anonymous && !tagged && f.Type.Kind() == reflect.Struct && f.Type != timeType:
 			s.add(f.Type, name, at, bad)
 		case f.Anonymous && !tagged && f.Type.Kind() == reflect.Pointer:
-			*bad = append(*bad, fmt.Errorf("%s.%s: a pointer cannot be embedded; embed the struct itself", name, f.Name))
+			*bad = append(*bad, fmt.Errorf("%s.%s: embed the struct, not a pointer to it", name, f.Name))
 		case !f.IsExported():
 			if tagged {
-				*bad = append(*bad, fmt.Errorf("%s.%s: a field with a tag must begin with a capital letter", name, f.Name))
+				*bad = append(*bad, fmt.Errorf("%s.%s: a field with a tag must be exported", name, f.Name))
 			}
 		default:
 			m := member{goName: name + "." + f.Name, path: at, goType: f.Type}
@@ -146,7 +146,7 @@ func (m *member) read(goName, tag string) error {
 		}
 	}
 	if m.unique && m.index {
-		return fmt.Errorf("record:%q: unique makes an index; leave index out", tag)
+		return fmt.Errorf("record:%q: unique implies index; leave out index", tag)
 	}
 	if err := m.setType(); err != nil {
 		return err
@@ -166,7 +166,7 @@ func splitTag(tag string) (parts []string, err error) {
 			i++
 		case c == '\'' && quoted:
 			if quoted = false; i+1 < len(tag) && tag[i+1] != ',' {
-				return nil, fmt.Errorf("a comma is missing after a quoted value; a quote within it is doubled")
+				return nil, fmt.Errorf("a comma must follow a quoted value; double a quote to include it in the value")
 			}
 		case c == '\'' && strings.HasSuffix(part.String(), "=") && strings.Count(part.String(), "=") == 1:
 			quoted = true
@@ -178,7 +178,7 @@ func splitTag(tag string) (parts []string, err error) {
 		}
 	}
 	if quoted {
-		return nil, fmt.Errorf("a quote is not closed")
+		return nil, fmt.Errorf("a closing quote is missing")
 	}
 	return append(parts, part.String()), nil
 }

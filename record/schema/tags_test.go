@@ -98,15 +98,15 @@ func TestOfMistakes(t *testing.T) {
 	}{
 		{text, ",requird", `Title: record:",requird": unknown option "requird"; did you mean required?`},
 		{text, ",nonsense", `unknown option "nonsense"; the options are cascade, default, hint, index, label, max, min, omitzero, options, pattern, ref, required, scale, set_null, type, unique, was`},
-		{text, ",required=true", "required has no value"}, {text, ",max", "max needs a value, as in max=…"}, {text, ",max=", "max needs a value"},
-		{text, ",type=emial", `unknown type "emial"; did you mean email?`}, {number, ",type=text", "the Go type int cannot have type=text; it is int"},
-		{text, ",max=abc", `Title: max: "abc" is not a length`}, {text, ",scale=x", "scale=x is not a number of digits"}, {text, ",pattern='(", "a quote is not closed"},
-		{text, ",pattern='('x", "a comma is missing after a quoted value"}, {text, ",unique,index", "unique makes an index; leave index out"},
+		{text, ",required=true", "required takes no value"}, {text, ",max", "max needs a value, as in max=…"}, {text, ",max=", "max needs a value"},
+		{text, ",type=emial", `unknown type "emial"; did you mean email?`}, {number, ",type=text", "the Go type int cannot have type=text; its type is int"},
+		{text, ",max=abc", `Title: max: "abc" is not a length`}, {text, ",scale=x", "scale=x is not a number of digits"}, {text, ",pattern='(", "a closing quote is missing"},
+		{text, ",pattern='('x", "a comma must follow a quoted value"}, {text, ",unique,index", "unique implies index; leave out index"},
 		{text, ",cascade", "Title: on_delete: fields of type text have no on_delete"}, {number, ",options=a|b", "fields of type int have no options"},
-		{text, "rev", "Title: name: every record has rev beside its data"}, {text, "Bad-Name", "is not a name"}, {number, ",default=x", "Title: default:"},
-		{text, ",type=password,index", "Title: name: title has a type that no index can have"}, {text, ",was=title", "Title: 0: a field is called title"},
-		{reflect.TypeFor[uint64](), "", "use int64"}, {reflect.TypeFor[float32](), "", "use float64"}, {reflect.TypeFor[func()](), "", "no field has the Go type func()"},
-		{reflect.TypeFor[**int](), "", "no field has the Go type *int"},
+		{text, "rev", "Title: name: rev is a column that every record has"}, {text, "Bad-Name", "is not a valid name"}, {number, ",default=x", "Title: default:"},
+		{text, ",type=password,index", "Title: name: title has a type that cannot be indexed"}, {text, ",was=title", "Title: 0: title is also the name of a field"},
+		{reflect.TypeFor[uint64](), "", "use int64"}, {reflect.TypeFor[float32](), "", "use float64"}, {reflect.TypeFor[func()](), "", "the Go type func() is not supported"},
+		{reflect.TypeFor[**int](), "", "the Go type *int is not supported"},
 	} {
 		if err := one(c.typ, c.tag); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "Title") {
 			t.Errorf("%s: %v\nwant %s", c.tag, err, c.want)
@@ -121,7 +121,7 @@ func TestOfMistakes(t *testing.T) {
 	if _, err := Of[struct {
 		*Meta
 		A int
-	}]("x"); err == nil || !strings.Contains(err.Error(), "a pointer cannot be embedded") {
+	}]("x"); err == nil || !strings.Contains(err.Error(), "not a pointer to it") {
 		t.Error(err)
 	}
 }

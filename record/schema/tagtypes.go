@@ -25,7 +25,7 @@ func (m *member) option(text string) error {
 	switch {
 	case slices.Contains(tagFlags, name):
 		if has {
-			return fmt.Errorf("%s has no value", name)
+			return fmt.Errorf("%s takes no value", name)
 		}
 		m.flag(name)
 		return nil
@@ -116,7 +116,7 @@ func (m *member) setType() error {
 		}
 		return fmt.Errorf("%s", text)
 	case f.Type != natural && f.Type != JSON && (t.Kind() != reflect.String || !slices.Contains(textTypes, f.Type)):
-		return fmt.Errorf("the Go type %v cannot have type=%s; it is %s", m.goType, f.Type, natural)
+		return fmt.Errorf("the Go type %v cannot have type=%s; its type is %s", m.goType, f.Type, natural)
 	}
 	if t.Kind() == reflect.Slice && f.Type == Select {
 		f.Many = true
@@ -159,11 +159,11 @@ func (m *member) natural(t reflect.Type) (Type, error) {
 	case reflect.Map, reflect.Struct, reflect.Array, reflect.Interface:
 		return JSON, nil
 	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
-		return "", fmt.Errorf("no field has the Go type %v, because an int has 63 bits and a sign; use int64", t)
+		return "", fmt.Errorf("the Go type %v is not supported, because a field of type int is a signed 64-bit integer; use int64", t)
 	case reflect.Float32:
-		return "", fmt.Errorf("no field has the Go type %v; use float64", t)
+		return "", fmt.Errorf("the Go type %v is not supported; use float64", t)
 	}
-	return "", fmt.Errorf("no field has the Go type %v", t)
+	return "", fmt.Errorf("the Go type %v is not supported", t)
 }
 
 // boundInt bounds a field whose Go type has fewer than 64 bits, so that every value fits.

@@ -48,7 +48,7 @@ func splitDecimal(s string) (negative bool, whole, fraction string, err error) {
 		negative, rest = rest[0] == '-', rest[1:]
 	}
 	if len(rest) > 2*maxExponent {
-		return false, "", "", fmt.Errorf("a number of more than %d characters", 2*maxExponent)
+		return false, "", "", fmt.Errorf("the number has more than %d characters", 2*maxExponent)
 	}
 	mantissa, exponent := rest, 0
 	if i := strings.IndexAny(rest, "eE"); i >= 0 {

@@ -87,7 +87,7 @@ func readText(raw []byte) ([]byte, error) {
 	s := jsonscan.New(raw)
 	text, whole := s.Text()
 	if !whole {
-		return nil, fmt.Errorf("an escape of half a character (a lone surrogate)")
+		return nil, fmt.Errorf("a lone surrogate in a \\u escape")
 	}
 	return text, nil
 }
@@ -116,7 +116,7 @@ func parseTree(raw []byte) (Value, error) {
 
 func checkTree(s *jsonscan.Scanner, depth int) error {
 	if depth > MaxJSONDepth {
-		return fmt.Errorf("more than %d nested arrays and objects", MaxJSONDepth)
+		return fmt.Errorf("arrays and objects nested more than %d deep", MaxJSONDepth)
 	}
 	end := s.Peek() + 2 // ']' follows '[' and '}' follows '{' by two
 	for s.Open(); s.More(end); {
@@ -174,12 +174,12 @@ func AsValid(kind Kind, raw []byte) (Value, error) {
 		if raw[0] == 't' || raw[0] == 'f' {
 			return parse(raw)
 		}
-		return Value{}, fmt.Errorf("%s is not true or false", found)
+		return Value{}, fmt.Errorf("must be true or false, not %s", found)
 	case Int, Float:
 		if raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9' {
 			return asNumber(kind, string(raw))
 		}
-		return Value{}, fmt.Errorf("%s is not a number", found)
+		return Value{}, fmt.Errorf("must be a number, not %s", found)
 	case Decimal:
 		if raw[0] == '"' {
 			v, err := parseText(raw)
@@ -191,10 +191,10 @@ func AsValid(kind Kind, raw []byte) (Value, error) {
 		if raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9' {
 			return ParseDecimal(string(raw))
 		}
-		return Value{}, fmt.Errorf("%s is not a number", found)
+		return Value{}, fmt.Errorf("must be a number, not %s", found)
 	case Time, Text:
 		if raw[0] != '"' {
-			return Value{}, fmt.Errorf("%s is not a string", found)
+			return Value{}, fmt.Errorf("must be a string, not %s", found)
 		}
 		v, err := parseText(raw)
 		if err != nil || kind == Text {
@@ -202,7 +202,7 @@ func AsValid(kind Kind, raw []byte) (Value, error) {
 		}
 		return ParseTime(v.text)
 	}
-	return Value{}, fmt.Errorf("%s is not null", found)
+	return Value{}, fmt.Errorf("must be null, not %s", found)
 }
 
 func asNumber(kind Kind, s string) (Value, error) {

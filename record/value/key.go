@@ -176,7 +176,7 @@ func skipTo(key []byte, from int, end byte) ([]byte, error) {
 	return nil, errKey
 }
 
-var errKey = fmt.Errorf("damaged key of an index")
+var errKey = fmt.Errorf("damaged index key")
 
 func cutBits(tag byte, key []byte) (v Value, rest []byte, err error) {
 	if len(key) < 8 {

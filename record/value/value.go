@@ -39,7 +39,7 @@ func (k Kind) Article() string {
 	switch k {
 	case Int:
 		return "an int"
-	case Null, JSON:
+	case Null, JSON, Text:
 		return k.String()
 	}
 	return "a " + k.String()
@@ -91,7 +91,7 @@ var (
 // OfTime returns t as a Value, in UTC and cut to microseconds. A time before MinTime or after MaxTime is an error.
 func OfTime(t time.Time) (Value, error) {
 	if t = t.Truncate(time.Microsecond); t.Before(MinTime) || t.After(MaxTime) {
-		return Value{}, fmt.Errorf("the year %d is not from 1 to 9999", t.UTC().Year())
+		return Value{}, fmt.Errorf("the year %d is outside the range 1 to 9999", t.UTC().Year())
 	}
 	return Value{kind: Time, bits: uint64(t.UnixMicro())}, nil
 }

@@ -161,20 +161,20 @@ func TestAs(t *testing.T) {
 		in   string
 		want string // JSON, or the beginning of an error after "!"
 	}{
-		{Bool, "true", "true"}, {Bool, ` false `, "false"}, {Bool, "1", "!a number is not true or false"}, {Bool, "null", "null"},
+		{Bool, "true", "true"}, {Bool, ` false `, "false"}, {Bool, "1", "!must be true or false, not a number"}, {Bool, "null", "null"},
 		{Int, "9007199254740993", "9007199254740993"}, {Int, "-9223372036854775808", "-9223372036854775808"}, {Int, "1.0", "1"}, {Int, "1e3", "1000"},
-		{Int, "9223372036854775808", "!9223372036854775808 is not an integer from"}, {Int, "1.5", "!1.5 is not an integer"}, {Int, `"1"`, "!a string is not a number"},
+		{Int, "9223372036854775808", "!9223372036854775808 is not an integer from"}, {Int, "1.5", "!1.5 is not an integer"}, {Int, `"1"`, "!must be a number, not a string"},
 		{Int, "1e400", "!more than 38 digits"}, {Int, "NaN", "!invalid JSON at byte 1"}, {Int, "01", "!invalid JSON at byte 2"}, {Int, "", "!invalid JSON"},
 		{Float, "0.1", "0.1"}, {Float, "-0.0", "0"}, {Float, "1e21", "1e+21"}, {Float, "1e400", "!1e400 is too large"}, {Float, "Infinity", "!invalid JSON"},
-		{Decimal, "12.30", `"12.3"`}, {Decimal, `"12.30"`, `"12.3"`}, {Decimal, `"1e2"`, `"100"`}, {Decimal, "true", "!true or false is not a number"}, {Decimal, `"a"`, `!"a" is not a decimal`},
+		{Decimal, "12.30", `"12.3"`}, {Decimal, `"12.30"`, `"12.3"`}, {Decimal, `"1e2"`, `"100"`}, {Decimal, "true", "!must be a number, not true or false"}, {Decimal, `"a"`, `!"a" is not a decimal`},
 		{Time, `"2026-01-02T03:04:05.0000069+02:00"`, `"2026-01-02T01:04:05.000006Z"`}, {Time, `"2026-01-02"`, `"2026-01-02T00:00:00.000000Z"`},
-		{Time, `"2026-01-02 03:04:05.123Z"`, `"2026-01-02T03:04:05.123000Z"`}, {Time, `"0000-01-01T00:00:00Z"`, "!the year 0 is not"}, {Time, `"9999-12-31T23:59:59-01:00"`, "!the year 10000"},
-		{Time, `"2026-02-30"`, `!"2026-02-30" is not a time`}, {Time, "5", "!a number is not a string"},
-		{Text, `"aé\u00e9\n"`, `"aéé\n"`}, {Text, `"\ud800"`, "!an escape of half"}, {Text, `"\u0000"`, "!a NUL character at byte 0"}, {Text, "\"a\xff\"", "!invalid UTF-8 at byte 2"},
+		{Time, `"2026-01-02 03:04:05.123Z"`, `"2026-01-02T03:04:05.123000Z"`}, {Time, `"0000-01-01T00:00:00Z"`, "!the year 0 is outside"}, {Time, `"9999-12-31T23:59:59-01:00"`, "!the year 10000"},
+		{Time, `"2026-02-30"`, `!"2026-02-30" is not a time`}, {Time, "5", "!must be a string, not a number"},
+		{Text, `"aé\u00e9\n"`, `"aéé\n"`}, {Text, `"\ud800"`, "!a lone surrogate"}, {Text, `"\u0000"`, "!a NUL character at byte 0"}, {Text, "\"a\xff\"", "!invalid UTF-8 at byte 2"},
 		{Text, `"<&>"`, `"<&>"`}, {Text, "[]", "!"},
-		{JSON, `{"a": [1.50, "x", null]}`, `{"a":[1.50,"x",null]}`}, {JSON, "5", "5"}, {JSON, "0.10", `"0.1"`}, {JSON, `{"a":"\u0000"}`, "!a NUL"}, {JSON, `{"\ud800":1}`, "!an escape"},
+		{JSON, `{"a": [1.50, "x", null]}`, `{"a":[1.50,"x",null]}`}, {JSON, "5", "5"}, {JSON, "0.10", `"0.1"`}, {JSON, `{"a":"\u0000"}`, "!a NUL"}, {JSON, `{"\ud800":1}`, "!a lone surrogate"},
 		{JSON, `[1e999]`, "!more than 38 digits"}, {JSON, strings.Repeat("[", 64) + strings.Repeat("]", 64), strings.Repeat("[", 64) + strings.Repeat("]", 64)},
-		{JSON, strings.Repeat("[", 65) + strings.Repeat("]", 65), "!more than 64 nested"}, {JSON, strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "!"},
+		{JSON, strings.Repeat("[", 65) + strings.Repeat("]", 65), "!arrays and objects nested more than 64"}, {JSON, strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "!"},
 	} {
 		v, err := As(c.kind, []byte(c.in))
 		if text, bad := strings.CutPrefix(c.want, "!"); bad {

@@ -41,7 +41,7 @@ func (f *Face) bulk(c *web.Context, op record.Op) error {
 	}
 	filter, ok := params["filter"]
 	if !ok {
-		return web.WrongParameter("filter", "is missing; an empty one is all records")
+		return web.WrongParameter("filter", "is missing; an empty filter selects all records")
 	}
 	token, given := params["token"]
 	op.Collection = name(c)
@@ -54,7 +54,7 @@ func (f *Face) bulk(c *web.Context, op record.Op) error {
 			return err
 		}
 		if token != tokenOf(op, filter, len(ids)) {
-			return engine.Errorf(engine.CodePreconditionFailed, "the filter now matches %d records, or the request is another one than that of the token; nothing was written", len(ids))
+			return engine.Errorf(engine.CodePreconditionFailed, "the filter now matches %d records, or the token belongs to another request; nothing was written", len(ids))
 		}
 		for _, id := range ids {
 			op.ID = id

@@ -78,16 +78,16 @@ func (f *Face) isActor(c *web.Context, a record.Actor) (bool, error) {
 func subscription(c *web.Context) (sub record.Subscription, err error) {
 	params, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
-		return sub, web.WrongParameter("", "the query of the address is malformed: %v", err)
+		return sub, web.WrongParameter("", "the query string is malformed: %v", err)
 	}
 	for name, values := range params {
 		switch {
 		case name == "topic":
 			continue
 		case name != "filter" && name != "sort" && name != "limit":
-			return sub, web.WrongParameter(name, "a stream of events has the parameters topic, filter, sort and limit")
+			return sub, web.WrongParameter(name, "there is no such parameter; a stream of events takes topic, filter, sort and limit")
 		case len(values) > 1:
-			return sub, web.WrongParameter(name, "%s is there twice", name)
+			return sub, web.WrongParameter(name, "%s appears twice", name)
 		}
 	}
 	for _, text := range params["topic"] {
@@ -100,7 +100,7 @@ func subscription(c *web.Context) (sub record.Subscription, err error) {
 	sub.Filter, sub.Sort = params.Get("filter"), params.Get("sort")
 	if params.Has("limit") {
 		if sub.Limit, err = strconv.Atoi(params.Get("limit")); err != nil || sub.Limit <= 0 {
-			return sub, web.WrongParameter("limit", "the limit is a number from 1 on")
+			return sub, web.WrongParameter("limit", "must be a number above 0")
 		}
 	}
 	if id := c.Request.Header.Get("Last-Event-ID"); len(id) <= web.MaxEventID {

@@ -41,11 +41,11 @@ func formatOf(c *web.Context, params url.Values) (string, error) {
 func (f *Face) export(c *web.Context, params url.Values, media string) error {
 	for _, name := range []string{"limit", "offset", "count", "after", "group", "aggregate", "expand"} {
 		if params.Has(name) {
-			return web.WrongParameter(name, "an export has all records, each on a line of its own")
+			return web.WrongParameter(name, "cannot be used in an export, which has all records, one per line")
 		}
 	}
 	if media == csvType && params.Has("fields") {
-		return web.WrongParameter("fields", "CSV has all fields")
+		return web.WrongParameter("fields", "cannot be used with CSV, which has all fields")
 	}
 	return f.stream(c, &exportReader{rest: []string{name(c)}, file: name(c), params: params, media: media})
 }

@@ -17,7 +17,7 @@ const DefaultHistory = 20
 func parameters(c *web.Context, names ...string) (map[string]string, error) {
 	query, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
-		return nil, web.WrongParameter("", "the query of the address is malformed: %v", err)
+		return nil, web.WrongParameter("", "the query string is malformed: %v", err)
 	}
 	all := map[string]string{}
 	for _, n := range names {
@@ -28,9 +28,9 @@ func parameters(c *web.Context, names ...string) (map[string]string, error) {
 	}
 	for n, values := range query {
 		if len(values) > 1 {
-			return nil, web.WrongParameter(n, "it is there %d times", len(values))
+			return nil, web.WrongParameter(n, "appears %d times", len(values))
 		}
-		return nil, web.WrongParameter(n, "there is no such parameter here")
+		return nil, web.WrongParameter(n, "there is no such parameter")
 	}
 	return all, nil
 }

@@ -34,7 +34,7 @@ func TestImport(t *testing.T) {
 	}
 	whole := s.ask("ann", "GET", "/api/posts?format=jsonl", "").is(200).Body.String()
 	// What was exported can be imported: as it is, skipping what is there, or updating it.
-	post("ann", "", asCSV, csv.Body.String()).is(422, "record_exists", "line 2: posts has a record with the id", "line 3")
+	post("ann", "", asCSV, csv.Body.String()).is(422, "record_exists", "line 2: posts already has a record with the id", "line 3")
 	post("ann", "?existing=skip", asCSV, csv.Body.String()).is(200, `{"created":0,"updated":0,"skipped":2,"failed":0}`)
 	post("ann", "?existing=update", asCSV, csv.Body.String()).is(200, `{"created":0,"updated":2,"skipped":0,"failed":0}`)
 	post("ann", "?existing=update", asJSON, whole).is(200, `"updated":2`)
@@ -62,14 +62,14 @@ func TestImportBroken(t *testing.T) {
 		media, body string
 		wants       []string
 	}{
-		{asCSV, "title,likes\ngood,1\nbad,x\nalso bad,9,9\n,1\n", []string{"3 of the rows", "line 3, column 5 (likes): ", "line 4, column 1: 3 values, and the first line has 2 names", "line 5 (title): "}},
+		{asCSV, "title,likes\ngood,1\nbad,x\nalso bad,9,9\n,1\n", []string{"3 of the rows", "line 3, column 5 (likes): ", "line 4, column 1: the line has 3 values, but the first line has 2 names", "line 5 (title): "}},
 		{asCSV, "title,likes\n\"two\nlines\",x\n", []string{"line 3, column 8 (likes): "}},
 		{asCSV, "title\ngood\n\"half a quotation\n", []string{"line 3, column 19: "}},
 		{asCSV, "title\ngood\na \" quotation\n", []string{"line 3, column 3: "}},
 		{asCSV, "titel\nx\n", []string{`line 1, column 1: posts has no field \"titel\"`}},
-		{asCSV, "title,likes,title\nx,1,y\n", []string{"line 1, column 13 (title): the name is there twice"}},
+		{asCSV, "title,likes,title\nx,1,y\n", []string{"line 1, column 13 (title): the name appears twice"}},
 		{asCSV, " ", []string{"line 1"}},
-		{asCSV, "title\n\xff\n", []string{"line 2, column 1 (title): the value is not UTF-8"}},
+		{asCSV, "title\n\xff\n", []string{"line 2, column 1 (title): the value is not valid UTF-8"}},
 		{asJSON, `{"data":{"title":"good"}}` + "\n\n" + `{"data":{"title":}}` + "\n", []string{"line 3, column 18: the line is not a JSON object"}},
 		{asJSON, `{"data":{"title":"x","likes":"many"}}` + "\n" + `{"id":"x"}` + "\n[]\n" + `{"data":{},"dta":1}`, []string{"line 1 (likes)", "line 2 (data): data is missing", "line 3", "line 4 (dta)"}},
 	} {

@@ -11,7 +11,7 @@ import (
 func (f *Face) list(c *web.Context) error {
 	params, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
-		return web.WrongParameter("", "the query of the address is malformed: %v", err)
+		return web.WrongParameter("", "the query string is malformed: %v", err)
 	}
 	media, err := formatOf(c, params)
 	if err != nil {

@@ -125,7 +125,7 @@ func (o *operation) op() (record.Op, error) {
 	op := record.Op{Kind: kinds[o.Op], Collection: o.Collection, ID: o.ID, Rev: o.Rev, Data: o.Data}
 	switch needs := op.Kind == keys.Create || op.Kind == keys.Update; {
 	case op.Kind == 0:
-		return op, web.Wrong("/op", "%.40q is none of create, update, delete, restore, purge", o.Op)
+		return op, web.Wrong("/op", "%.40q is not one of create, update, delete, restore, purge", o.Op)
 	case needs && o.Data == nil:
 		return op, web.Wrong("/data", "is missing")
 	case !needs && o.Data != nil:
@@ -145,7 +145,7 @@ func (f *Face) transact(c *web.Context) error {
 		return err
 	}
 	if len(in.Ops) > record.MaxOps {
-		return engine.Errorf(engine.CodeLimit, "%d operations; one transaction has at most %d", len(in.Ops), record.MaxOps)
+		return engine.Errorf(engine.CodeLimit, "the transaction has %d operations; the limit is %d", len(in.Ops), record.MaxOps)
 	}
 	var all []record.Op
 	for i := range in.Ops {

@@ -47,7 +47,7 @@ func (x *row) member(name string, raw []byte) (bad string) {
 	case name == "data":
 		x.data = raw
 	case !isColumn(name) && name != "expand":
-		return "a line has only id and data, and properties of records, which are ignored"
+		return "unknown member; a line has id and data, and columns such as rev, which are ignored"
 	}
 	return ""
 }
@@ -147,7 +147,7 @@ func newCSVReader(body []byte, k *schema.Compiled) *csvReader {
 	r := &csvReader{csv: csv.NewReader(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff")))), k: k}
 	header, err := r.csv.Read()
 	if err != nil {
-		r.broken = &Mistake{Line: 1, Code: schema.CodeRequired, Detail: "the first line must have the names of fields"}
+		r.broken = &Mistake{Line: 1, Code: schema.CodeRequired, Detail: "the first line must name the fields"}
 		if !errors.Is(err, io.EOF) {
 			r.broken = syntax(err)
 		}
@@ -158,7 +158,7 @@ func newCSVReader(body []byte, k *schema.Compiled) *csvReader {
 		line, column := r.csv.FieldPos(i)
 		switch {
 		case slices.Contains(r.names, name) && name != "":
-			r.broken = &Mistake{line, column, name, schema.CodeRepeated, "the name is there twice"}
+			r.broken = &Mistake{line, column, name, schema.CodeRepeated, "the name appears twice"}
 		case name == "id" || known || k.Extra && name != "" && !isColumn(name):
 		case isColumn(name):
 			name = ""
@@ -189,7 +189,7 @@ func (r *csvReader) next() (x row, m *Mistake, err error) {
 	}
 	if err != nil {
 		if m = syntax(err); errors.Is(err, csv.ErrFieldCount) {
-			m.Detail = fmt.Sprintf("%d values, and the first line has %d names", len(values), len(r.names))
+			m.Detail = fmt.Sprintf("the line has %d values, but the first line has %d names", len(values), len(r.names))
 			return x, m, nil
 		}
 		return x, m, errBroken // where a quotation ends is not known
@@ -206,7 +206,7 @@ func (r *csvReader) next() (x row, m *Mistake, err error) {
 			continue
 		}
 		if !utf8.ValidString(text) {
-			return x, &Mistake{line, column, name, schema.CodeInvalid, "the value is not UTF-8"}, nil
+			return x, &Mistake{line, column, name, schema.CodeInvalid, "the value is not valid UTF-8"}, nil
 		}
 		if name == "id" {
 			x.id = text
