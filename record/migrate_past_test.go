@@ -205,7 +205,7 @@ func TestUndoChangeMigrated(t *testing.T) {
 	a.set("bob", "a", `{"author":"bob"}`)
 	a.as("bob", func(tx *record.Tx) error {
 		u, err := tx.UndoChange("papers", "a", 2)
-		if want := "papers a: not undone: someone else has changed author since"; err == nil && u.String() != want {
+		if want := "papers a: not undone: someone else has since changed author"; err == nil && u.String() != want {
 			t.Errorf("%v, want %s", u, want)
 		}
 		return err

@@ -33,14 +33,14 @@ func TestMigrateRefusesRules(t *testing.T) {
 				must(t, update(t, db, record.Program(), func(*record.Tx) error { return nil }))
 				db = withCollections(t, eng, teams(rule, extra, fields...)...)
 				_, err := db.Migrate(t.Context(), record.MigrateOptions{AllowLoss: true})
-				if !errors.Is(err, record.ErrMigration) || !strings.Contains(err.Error(), `the rule view of plans: people has no field "role"`) {
+				if !errors.Is(err, record.ErrMigration) || !strings.Contains(err.Error(), `the view rule of plans: people has no field "role"`) {
 					t.Errorf("%s, extra %v, %s: %v", what, extra, rule, err)
 				}
 				own := teams("true", extra, fields...)
 				own[0].Rules.Update = `@new.role != "x"`
 				db = withCollections(t, eng, own...)
 				_, err = db.Migrate(t.Context(), record.MigrateOptions{AllowLoss: true})
-				if !errors.Is(err, record.ErrMigration) || !strings.Contains(err.Error(), `the rule update of people: people has no field "role"`) {
+				if !errors.Is(err, record.ErrMigration) || !strings.Contains(err.Error(), `the update rule of people: people has no field "role"`) {
 					t.Errorf("%s, extra %v, own rule: %v", what, extra, err)
 				}
 				db = withCollections(t, eng, teams("owner.name = @auth.id", extra, fields...)...)
@@ -78,7 +78,7 @@ func TestBrokenRule(t *testing.T) {
 	for op := record.List; op <= record.Subscribe; op++ {
 		must(t, try(func(tx *record.Tx) error {
 			e, err := tx.Explain("notes", op, "a")
-			if err == nil && (e.Result != record.Fails || !strings.HasPrefix(e.Text, "The rule is broken, which allows nobody: the rule ") || !strings.Contains(e.Text, `notes has no field "gone"`)) {
+			if err == nil && (e.Result != record.Fails || !strings.HasPrefix(e.Text, "The rule is broken, so nobody is allowed: the ") || !strings.Contains(e.Text, `notes has no field "gone"`)) {
 				t.Errorf("%v is explained by %q, %s", op, e.Text, e.Result)
 			}
 			return err
