@@ -58,10 +58,10 @@ type exportOptions struct {
 
 var exportVerb = verb.Verb{
 	Name: "export", Args: "COLLECTION…", Short: "write the records of collections as JSON lines or CSV",
-	Long: `The verb uses the server's admin address, so no rules apply. The records are those of one
-moment: changes during the export are not in it. Several collections are of the same moment,
-so their references agree; --to is then a folder, which gets a file of JSON lines for each.
-Files appear, or are replaced, only when the export is complete.`,
+	Long: `The verb uses the server's admin address, so no rules apply. The export is a
+snapshot: it has no changes made after it began. Several collections are exported from the
+same snapshot, so their references agree; --to is then a folder, in which each gets a file
+of JSON lines. Files are created or replaced only when the export is complete.`,
 	Start: func(app verb.App) verb.Action {
 		o := &exportOptions{}
 		settings := append([]verb.Setting{

@@ -34,17 +34,17 @@ type importOptions struct {
 
 var importVerb = verb.Verb{
 	Name: "import", Args: "COLLECTION FILE", Short: "create or update records from a file of JSON lines or CSV",
-	Long: `The verb uses the server's admin address, so no rules apply. The file is read as a stream,
-so it may have any size. First it is checked as a whole, and nothing is written if anything
-is wrong; errors name the lines and columns of FILE. Then each batch is written in one
-transaction, so a file of at most one batch is imported completely or not at all. In a longer
-file, a later batch can still fail: because records have changed since the check, or because
-it conflicts with an earlier batch, as with an id that FILE has twice. The error says which
-lines were written, and with which --from the import goes on.
+	Long: `The verb uses the server's admin address, so no rules apply. The file is streamed, so
+it may have any size. The whole file is checked first; if anything is wrong, nothing is
+written. Errors name the lines and columns of FILE. Each batch is then written in one
+transaction, so a file of one batch is imported completely or not at all. In a longer file,
+a later batch can still fail: records may have changed since the check, or the batch
+conflicts with an earlier one, for example because an id appears twice. The error says
+which lines were written and which --from continues the import.
 
-Records may refer to others of FILE: in any order within a batch, and otherwise to earlier
-ones. If records have ids, a whole import can be repeated with --existing skip.
-If the connection is lost, a batch is sent again, and written once.`,
+Records may refer to other records of FILE: in the same batch in any order, otherwise only
+to earlier ones. If the records have ids, --existing skip repeats an import safely. If the
+connection is lost, the batch is sent again but written only once.`,
 	Start: func(app verb.App) verb.Action {
 		o := &importOptions{}
 		settings := append([]verb.Setting{
@@ -52,9 +52,9 @@ If the connection is lost, a batch is sent again, and written once.`,
 			{Name: "format", Arg: "FORMAT", Help: "jsonl or csv (default by the extension of FILE)", Set: verb.Choice(&o.format, formatJSON, formatCSV)},
 			{Name: "existing", Arg: "WHAT", Default: "refuse", Help: "refuse, skip or update records whose id exists", Set: verb.Choice(&o.existing, "refuse", "skip", "update")},
 			{Name: "dry-run", Help: "check the file and write nothing", Set: verb.Toggle(&o.dryRun)},
-			{Name: "partial", Help: "import the records that are right without checking all first; exit code 1 if there are others", Set: verb.Toggle(&o.partial)},
-			{Name: "batch", Arg: "N", Default: strconv.Itoa(records.MaxImport), Help: "records in one transaction; fewer delay other writes less", Set: verb.Whole(&o.batch, 1, records.MaxImport)},
-			{Name: "from", Arg: "LINE", Default: "1", Help: "leave out the records that begin before this line", Set: verb.Whole(&o.from, 1, math.MaxInt32)},
+			{Name: "partial", Help: "import the valid records without checking the whole file first; exit code 1 if there are invalid ones", Set: verb.Toggle(&o.partial)},
+			{Name: "batch", Arg: "N", Default: strconv.Itoa(records.MaxImport), Help: "records in one transaction; smaller batches delay other writes less", Set: verb.Whole(&o.batch, 1, records.MaxImport)},
+			{Name: "from", Arg: "LINE", Default: "1", Help: "skip the records that begin before this line", Set: verb.Whole(&o.from, 1, math.MaxInt32)},
 			verb.JSON(&o.json),
 		}, o.accessSettings()...)
 		return verb.Action{Settings: settings, Check: o.check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
@@ -222,12 +222,12 @@ func (x *importing) before() string {
 	if x.written == 0 {
 		return "nothing was written before that"
 	}
-	text := fmt.Sprintf("the lines before, up to %d, were imported", x.written)
+	text := fmt.Sprintf("the lines up to %d were imported", x.written)
 	if x.total.Failed > 0 {
 		text += ", except those listed"
 	}
 	if !x.uncertain {
-		text += fmt.Sprintf("; go on with --from %d", x.written+1)
+		text += fmt.Sprintf("; continue with --from %d", x.written+1)
 	}
 	return text
 }

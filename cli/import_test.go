@@ -134,7 +134,7 @@ func TestImportBroken(t *testing.T) {
 	s.want("site export notes --url $ADMIN | wc -l", "3\n")
 	s.want("site import notes broken.csv --batch 1000 --partial --url $ADMIN", "created 2497 records, updated 0, skipped 0\n"+mistakes+"! site import: 3 of 2500 records were not imported\n[1]\n")
 	s.want("site export notes --url $ADMIN | wc -l", "2500\n")
-	s.want("site import notes cut.csv --batch 1000 --existing skip --partial --url $ADMIN", cut+"! site import: cut.csv cannot be imported; the lines before, up to 4001, were imported; go on with --from 4002\n[1]\n")
+	s.want("site import notes cut.csv --batch 1000 --existing skip --partial --url $ADMIN", cut+"! site import: cut.csv cannot be imported; the lines up to 4001 were imported; continue with --from 4002\n[1]\n")
 }
 
 // between returns the address of a proxy before the admin address of p. Each import that writes goes through next.
@@ -188,8 +188,8 @@ func TestImportRace(t *testing.T) {
 		forward.ServeHTTP(w, r)
 	})
 	s.write("r.csv", "id,n\nr1,1\nr2,2\n\nr3,3\nr4,4\nr5,5\n")
-	s.want("site import notes r.csv --batch 2 --url "+race, `! r.csv: line 6: notes has a record with the id r4
-! site import: lines 4 to 6 cannot be imported; the lines before, up to 3, were imported; go on with --from 4
+	s.want("site import notes r.csv --batch 2 --url "+race, `! r.csv: line 6: notes already has a record with the id r4
+! site import: lines 4 to 6 cannot be imported; the lines up to 3 were imported; continue with --from 4
 [1]
 `)
 	s.want("site export notes --url $ADMIN | wc -l", "6\n")

@@ -63,7 +63,7 @@ func TestImportFrom(t *testing.T) {
 		forward.ServeHTTP(w, r)
 	})
 	got := s.run("site import notes n.csv --batch 2 --url " + refusing)
-	if !strings.HasSuffix(got, "the lines before, up to 4, were imported; go on with --from 5\n[1]\n") {
+	if !strings.HasSuffix(got, "the lines up to 4 were imported; continue with --from 5\n[1]\n") {
 		t.Errorf("it prints %s", got)
 	}
 	s.want("site import notes n.csv --from 5 --url $ADMIN", "created 2 records, updated 0, skipped 0\n")
@@ -78,8 +78,8 @@ func TestImportManyMistakes(t *testing.T) {
 	s, _ := notesSite(t)
 	s.write("bad.csv", "n\n"+strings.Repeat("x\n", 1500))
 	s.want("site import notes bad.csv --dry-run --batch 400 --url $ADMIN 2>&1 | grep -c 'line .*, column 1 (n)'", "1500\n[1]\n")
-	s.want("site import notes bad.csv --url $ADMIN 2>&1 | tail -n 4", `bad.csv: line 100, column 1 (n): a string is not a number
-bad.csv: line 101, column 1 (n): a string is not a number
+	s.want("site import notes bad.csv --url $ADMIN 2>&1 | tail -n 4", `bad.csv: line 100, column 1 (n): must be a number, not a string
+bad.csv: line 101, column 1 (n): must be a number, not a string
 bad.csv: there are more; --dry-run lists all
 site import: 1500 of 1500 records cannot be imported; nothing was written
 [1]

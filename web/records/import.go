@@ -97,7 +97,7 @@ func importOptionsOf(c *web.Context, media string) (o importOptions, err error) 
 		case name == "existing":
 			o.existing, err = v.OneOf("refuse", "skip", "update")
 		default:
-			err = web.WrongParameter(name, "an import has the parameters existing, partial, dry_run and pending")
+			err = web.WrongParameter(name, "there is no such parameter; an import takes existing, partial, dry_run and pending")
 		}
 		if err != nil {
 			return o, err
@@ -189,7 +189,7 @@ func importRows(tx *record.Tx, collection string, body []byte, o importOptions) 
 		case m != nil:
 			continue
 		case n >= MaxImport:
-			return nil, engine.Errorf(engine.CodeLimit, "more than %d records; import them in several requests", MaxImport)
+			return nil, engine.Errorf(engine.CodeLimit, "the file has more than %d records; import them in several requests", MaxImport)
 		case len(rows.fields) > 0:
 			rows.add(x)
 			continue
