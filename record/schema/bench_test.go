@@ -61,6 +61,17 @@ func BenchmarkData(b *testing.B) {
 			}
 		}
 	})
+	b.Run("keep", func(b *testing.B) {
+		b.ReportAllocs()
+		var out []byte
+		for b.Loop() {
+			d, err := k.Keep(stored)
+			if status, _ := d.Get(1).Text(); err != nil || status != "s17" {
+				b.Fatal(err, status)
+			}
+			out = k.AppendPublic(out[:0], d)
+		}
+	})
 	b.Run("append", func(b *testing.B) {
 		b.ReportAllocs()
 		var out []byte

@@ -55,7 +55,7 @@ func (d Data) read() Data {
 // Extra returns the value of a member that is not a field, null if there is none.
 func (d Data) Extra(name string) value.Value {
 	if d.text != nil {
-		d = Data{extras: d.text.others()}
+		return d.text.extra(name)
 	}
 	if at, ok := d.extra(name); ok {
 		return d.extras[at].value

@@ -45,9 +45,12 @@ func (k *Compiled) locate(stored []byte) *text {
 		if end == 0 || end == len(stored) || stored[name+1] == 'n' {
 			return nil
 		}
-		i, ok := k.following(next, stored[at+1:name-1])
+		i, ok := 0, false
+		if t.extras == 0 {
+			i, ok = k.following(next, stored[at+1:name-1])
+		}
 		switch {
-		case ok && t.extras == 0:
+		case ok:
 			t.fields[i] = span{uint32(name + 1), uint32(end)}
 			next = i + 1
 		case !k.Extra || k.knows(string(stored[at+1:name-1])):
@@ -91,32 +94,51 @@ func (t *text) raw(i int) []byte {
 }
 
 func (t *text) get(i int) value.Value {
-	if raw := t.raw(i); len(raw) > 0 {
+	switch raw := t.raw(i); {
+	case len(raw) == 0:
+		return value.Value{}
+	case raw[0] == '{' || raw[0] == '[':
+		return value.OfPrinted(raw)
+	default:
 		return t.k.fields[i].readStored(raw)
 	}
-	return value.Value{}
 }
 
-// others returns the members that are not fields.
-func (t *text) others() (all []extra) {
+// others yields the members that are not fields.
+func (t *text) others(yield func(name, raw []byte) bool) {
 	if t.extras == 0 {
-		return nil
+		return
 	}
 	s := jsonscan.New(t.json[t.extras:])
 	for s.More('}') {
 		name, _ := s.Text()
-		if v, err := value.Parse(s.Raw()); err == nil {
-			all = append(all, extra{string(name), v})
+		if !yield(name, s.Raw()) {
+			return
 		}
 	}
-	return all
+}
+
+// extra returns a member that is not a field.
+func (t *text) extra(name string) (v value.Value) {
+	for other, raw := range t.others {
+		if string(other) == name {
+			v, _ = value.Parse(raw) // damaged data have no value
+			break
+		}
+	}
+	return v
 }
 
 // read returns the data with all values read.
 func (t *text) read() Data {
-	d := Data{values: make([]value.Value, len(t.fields)), extras: t.others()}
+	d := Data{values: make([]value.Value, len(t.fields))}
 	for i := range d.values {
 		d.values[i] = t.get(i)
+	}
+	for name, raw := range t.others {
+		if v, err := value.Parse(raw); err == nil {
+			d.extras = append(d.extras, extra{string(name), v})
+		}
 	}
 	return d
 }

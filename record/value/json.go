@@ -162,6 +162,9 @@ func As(kind Kind, raw []byte) (Value, error) {
 	return AsValid(kind, raw)
 }
 
+// OfPrinted returns the array or object that AppendJSON has printed as raw. It is not checked again.
+func OfPrinted(raw []byte) Value { return Value{kind: JSON, text: string(raw)} }
+
 // AsValid is As of a text that is known to be valid JSON: part of one that jsonscan.Valid or Check accepted.
 func AsValid(kind Kind, raw []byte) (Value, error) {
 	raw = bytes.Trim(raw, " \t\r\n")
