@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"reflect"
 	"strings"
@@ -53,7 +52,7 @@ func (c *Context) Bind(to any) error {
 		return err
 	}
 	if strings.HasSuffix(media, "json") {
-		body, err := c.body()
+		body, err := c.ReadBody()
 		if err != nil {
 			return err
 		}
@@ -90,21 +89,6 @@ func (c *Context) bodyType(taken ...string) (string, error) {
 		}
 	}
 	return "", engine.Errorf(problem.CodeMediaType, "the body must be %s, not %s", alternatives(taken), shorten(lines[0]))
-}
-
-// body reads the whole body, within its limit.
-func (c *Context) body() ([]byte, error) {
-	if c.Request.Body == nil {
-		return nil, nil
-	}
-	if err := c.fits(); err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(c.Request.Body)
-	if err != nil {
-		return nil, BodyError(err)
-	}
-	return body, nil
 }
 
 // fits refuses a body whose declared length is over the limit, before it is read.

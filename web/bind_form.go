@@ -42,7 +42,7 @@ func (c *Context) readForm() (url.Values, error) {
 	if media == "multipart/form-data" {
 		return c.readMultipart()
 	}
-	body, err := c.body()
+	body, err := c.ReadBody()
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +69,9 @@ func (c *Context) readMultipart() (url.Values, error) {
 			text, err := io.ReadAll(p)
 			if err != nil {
 				return BodyError(err)
+			}
+			if err := c.x.hold(int64(len(text))); err != nil {
+				return err
 			}
 			form[name] = append(form[name], string(text))
 			return nil

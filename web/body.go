@@ -11,8 +11,15 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// DefaultMaxBody is Options.MaxBody if that is 0.
-const DefaultMaxBody = 1 << 20
+// Bounds of bodies.
+const (
+	// DefaultMaxBody is Options.MaxBody if that is 0.
+	DefaultMaxBody = 1 << 20
+	// DefaultMaxBodyMemory is Options.MaxBodyMemory if that is 0.
+	DefaultMaxBodyMemory = 256 << 20
+	// MaxUncountedBody is how many bytes of each body do not count towards Options.MaxBodyMemory.
+	MaxUncountedBody = 64 << 10
+)
 
 // BodyError returns the problem for err, an error of reading a request's body: too large, too slow or
 // incomplete.
@@ -66,6 +73,67 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 
 // Close implements io.Closer.
 func (b *limitedBody) Close() error { return b.from.Close() }
+
+// ReadBody reads the whole body, within its limit. It stays within Options.MaxBodyMemory: the memory counts until the
+// request ends. Over that it fails with engine.CodeQueueFull, or with problem.CodeRateLimited if other requests of the
+// same caller have too much, and does not read the rest.
+func (c *Context) ReadBody() ([]byte, error) {
+	r := c.Request
+	if r.Body == nil {
+		return nil, nil
+	}
+	if err := c.fits(); err != nil {
+		return nil, err
+	}
+	size := 512
+	if r.ContentLength >= 0 {
+		size = int(min(r.ContentLength+1, 4<<10)) // one more: a read that finds the end
+	}
+	body := make([]byte, 0, size)
+	for {
+		if len(body) == cap(body) {
+			more := int64(cap(body))
+			if left := r.ContentLength + 1 - more; left > 0 {
+				more = min(more, left)
+			}
+			if err := c.x.hold(max(0, more+int64(cap(body))-c.x.held)); err != nil {
+				c.RefuseBody()
+				return nil, err
+			}
+			body = append(make([]byte, 0, int64(cap(body))+more), body...)
+		}
+		n, err := r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if err == io.EOF {
+			return body, nil
+		}
+		if err != nil {
+			return nil, BodyError(err)
+		}
+	}
+}
+
+// hold counts n more bytes of a body in memory.
+func (x *exchange) hold(n int64) error {
+	counted := max(0, x.held-MaxUncountedBody)
+	if more := max(0, x.held+n-MaxUncountedBody) - counted; more > 0 {
+		if counted == 0 {
+			x.holder = x.caller()
+		}
+		if err := x.app.bodies.Take(x.holder, counted, more); err != nil {
+			return err
+		}
+	}
+	x.held += n
+	return nil
+}
+
+// release returns what hold has taken.
+func (x *exchange) release() {
+	if n := x.held - MaxUncountedBody; n > 0 {
+		x.app.bodies.Return(x.holder, n)
+	}
+}
 
 // RefuseBody closes the connection after the response instead of reading the rest of the request's body.
 func (c *Context) RefuseBody() { c.x.closeAfterwards() }

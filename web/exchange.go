@@ -46,6 +46,9 @@ type exchange struct {
 	kept  bool        // the exchange may still be in use: it must not be reused
 
 	body    limitedBody
+	held    int64  // bytes of the body in memory
+	holder  Caller // who has those that count
+	stream  bool   // ReserveStream has counted the stream of events
 	form    formOnce
 	temps   []*os.File       // removed after the response
 	session *session.Session // nil: not loaded
@@ -91,6 +94,7 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 			}
 			x.end(p != nil)
 			x.dropTemps()
+			x.release()
 			if p != nil {
 				panic(p) // closes the connection
 			}

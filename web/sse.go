@@ -79,14 +79,10 @@ type Events struct {
 // client is gone or too slow (EventStall), when the server stops, and when the session or API key of the
 // request has ended, was revoked or rotated, on any node (StreamCheck); fn should then return. All errors of
 // Send mean one of these, so fn can simply return them. Any other error of fn closes the connection and is
-// reported. SSE fails with engine.CodeQueueFull over Options.MaxStreams, with problem.CodeRateLimited over the
-// limits per client or session, and with engine.CodeClosed once the server stops.
+// reported. SSE fails with the errors of ReserveStream.
 func (c *Context) SSE(o EventOptions, fn func(s *Events) error) error {
 	a := c.x.app
-	if a.streams.stopped() {
-		return engine.Errorf(engine.CodeClosed, "the server is stopping; try again")
-	}
-	leave, err := a.streams.enter(a.o, c.x)
+	leave, err := c.ReserveStream()
 	if err != nil {
 		return err
 	}
@@ -127,6 +123,26 @@ func (c *Context) SSE(o EventOptions, fn func(s *Events) error) error {
 		return nil // it ended for a reason that is nobody's fault
 	}
 	return err
+}
+
+// ReserveStream counts a stream that the handler will open with SSE, for handlers that have work to do first. They must
+// call leave, which may be called more than once, when the stream has ended or will not be opened. It fails with
+// engine.CodeQueueFull over Options.MaxStreams, with problem.CodeRateLimited over the limits per client, user or session,
+// and with engine.CodeClosed once the server stops.
+func (c *Context) ReserveStream() (leave func(), err error) {
+	x := c.x
+	if x.app.streams.stopped() {
+		return nil, engine.Errorf(engine.CodeClosed, "the server is stopping; try again")
+	}
+	if x.stream {
+		return func() {}, nil
+	}
+	end, err := x.app.streams.enter(x.app.o, x)
+	if err != nil {
+		return nil, err
+	}
+	x.stream = true
+	return sync.OnceFunc(func() { x.stream = false; end() }), nil
 }
 
 // beat sends comments while nothing else is sent, until the stream ends. It ends the stream when the server
@@ -299,12 +315,16 @@ type streams struct {
 
 	mu   sync.Mutex // guards what follows
 	open int
-	by   map[string]int // the open ones of each client, session and key; never 0
+	by   map[string]int // the open ones of each client, user, session and key, and of all strangers; never 0
 }
 
 // enter counts a stream of x, unless one of the limits of o is reached. leave undoes that.
 func (s *streams) enter(o Options, x *exchange) (leave func(), err error) {
-	client, whose := "client "+clientOf(x.client(x.r), defaultIPv6Bits), ""
+	client, user, whose := "client "+clientOf(x.client(x.r), defaultIPv6Bits), allStrangers, ""
+	limit := int(o.forStrangers(int64(o.MaxStreams), int64(o.MaxStreams/4)))
+	if who := x.caller(); !who.Stranger {
+		user, limit = who.Name, o.MaxStreamsPerClient
+	}
 	switch {
 	case x.key != nil:
 		whose = "key of " + x.key.user.ID
@@ -316,23 +336,30 @@ func (s *streams) enter(o Options, x *exchange) (leave func(), err error) {
 	switch {
 	case s.open >= o.MaxStreams:
 		return nil, engine.Errorf(engine.CodeQueueFull, "%d event streams are open, the limit", o.MaxStreams)
+	case user == allStrangers && s.by[user] >= limit:
+		return nil, engine.Errorf(engine.CodeQueueFull, "%d event streams without a user are open, the limit", limit)
+	case s.by[user] >= limit:
+		return nil, engine.Errorf(problem.CodeRateLimited, "%d event streams of this user are open, the limit", limit)
 	case s.by[client] >= o.MaxStreamsPerClient:
 		return nil, engine.Errorf(problem.CodeRateLimited, "%d event streams are open to this address, the limit", o.MaxStreamsPerClient)
 	case whose != "" && s.by[whose] >= o.MaxStreamsPerSession:
 		return nil, engine.Errorf(problem.CodeRateLimited, "%d event streams are open to this session or API key, the limit", o.MaxStreamsPerSession)
 	}
-	s.add(client, whose, 1)
+	s.add(1, client, user, whose)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.add(client, whose, -1)
+		s.add(-1, client, user, whose)
 	}, nil
 }
 
-// add counts n more streams. mu is held.
-func (s *streams) add(client, whose string, n int) {
+// allStrangers is the name of all streams without a user; no other name is like it.
+const allStrangers = "strangers"
+
+// add counts n more streams of some names. mu is held.
+func (s *streams) add(n int, names ...string) {
 	s.open += n
-	for _, name := range []string{client, whose} {
+	for _, name := range names {
 		if s.by[name] += n; s.by[name] == 0 {
 			delete(s.by, name)
 		}

@@ -129,6 +129,9 @@ func (u *upload) part(p *multipart.Part, name, file string, isFile bool) error {
 		if u.room -= int64(len(text)); u.room < 0 {
 			return engine.Errorf(problem.CodeBodyTooLarge, "the fields of the form take more than %d bytes", u.c.x.app.o.MaxBody)
 		}
+		if err := u.c.x.hold(int64(len(text))); err != nil {
+			return err
+		}
 		u.form[name] = append(u.form[name], string(text))
 		return nil
 	}

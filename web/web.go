@@ -94,11 +94,16 @@ type Options struct {
 	// MaxBody is the longest body of a request in bytes, unless a route sets its own. 0 is DefaultMaxBody.
 	MaxBody int64
 
-	// MaxStreams is how many streams of events (Context.SSE) may be open at once. 0 is
-	// DefaultMaxStreams.
+	// MaxBodyMemory is how many bytes of bodies all requests in progress may have in memory, beyond MaxUncountedBody
+	// of each. Half of it is for requests without a user. One user, or one address without a user, gets an eighth, unless
+	// a single request needs more. Files of Uploads do not count. 0 is DefaultMaxBodyMemory.
+	MaxBodyMemory int64
+
+	// MaxStreams is how many streams of events (Context.SSE) may be open at once. A quarter of them is kept for users.
+	// 0 is DefaultMaxStreams.
 	MaxStreams int
 
-	// MaxStreamsPerClient is how many of them one client address may have open, IPv6
+	// MaxStreamsPerClient is how many of them one user may have open, and one client address, IPv6
 	// addresses by their /64; see TrustedProxies. 0 is DefaultMaxStreamsPerClient, or a
 	// quarter of MaxStreams if that is less.
 	MaxStreamsPerClient int
@@ -168,6 +173,7 @@ type App struct {
 	headers   *headers // Options.Headers'
 	shapes    sync.Map // of *shape by reflect.Type: types that Bind has seen
 	streams   streams
+	bodies    *Shares
 
 	login     string   // the path of the login page; "": none
 	nonceless sync.Map // what warnNonces has logged
@@ -185,6 +191,7 @@ type Middleware = func(http.Handler) http.Handler
 func New(o Options) (*App, error) {
 	o.Name = cmp.Or(o.Name, DefaultName)
 	o.Logger, o.MaxBody = cmp.Or(o.Logger, slog.Default()), cmp.Or(o.MaxBody, DefaultMaxBody)
+	o.MaxBodyMemory = cmp.Or(o.MaxBodyMemory, DefaultMaxBodyMemory)
 	o.MaxStreams = cmp.Or(o.MaxStreams, DefaultMaxStreams)
 	o.MaxStreamsPerClient = cmp.Or(o.MaxStreamsPerClient, min(DefaultMaxStreamsPerClient, (o.MaxStreams+3)/4))
 	o.MaxStreamsPerSession = cmp.Or(o.MaxStreamsPerSession, min(DefaultMaxStreamsPerSession, o.MaxStreamsPerClient))
@@ -194,6 +201,7 @@ func New(o Options) (*App, error) {
 	a := &App{o: o, outcomes: problem.All(session.Catalog(), view.Catalog()), mux: http.NewServeMux(), ids: requestid.New(), errorPage: template.Must(template.New("").Parse(errorPage))}
 	a.topGroup = Group{app: a}
 	a.streams.stop, a.streams.by = make(chan struct{}), map[string]int{}
+	a.bodies = NewShares("bytes of bodies", o.MaxBodyMemory, o.forStrangers(o.MaxBodyMemory, o.MaxBodyMemory/2), o.MaxBodyMemory/8)
 	a.cookie = newCookies(o)
 	a.headers = newHeaders(o.Headers)
 	a.pool.New = func() any { return &exchange{app: a} }
@@ -213,13 +221,22 @@ func New(o Options) (*App, error) {
 	return a, nil
 }
 
+// forStrangers returns how much of a limit requests without a user get: all but what is kept for users. Programs log in
+// in another way.
+func (o *Options) forStrangers(most, kept int64) int64 {
+	if o.Programs {
+		return most
+	}
+	return most - kept
+}
+
 func (o *Options) check() error {
 	var wrong []string
 	if strings.Trim(o.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
 		wrong = append(wrong, "Name "+o.Name+" must be letters, digits, - and _ only")
 	}
-	if o.MaxBody < 0 {
-		wrong = append(wrong, "MaxBody must not be negative")
+	if o.MaxBody < 0 || o.MaxBodyMemory < 0 {
+		wrong = append(wrong, "MaxBody and MaxBodyMemory must not be negative")
 	}
 	if o.MaxStreams < 0 || o.MaxStreamsPerClient < 0 || o.MaxStreamsPerSession < 0 {
 		wrong = append(wrong, "MaxStreams, MaxStreamsPerClient and MaxStreamsPerSession must not be negative")

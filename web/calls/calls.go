@@ -11,7 +11,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -194,9 +193,9 @@ func do(ctx context.Context, call *proc.Call) (out []byte, err error) {
 
 // arguments returns the body of a request, with the argument User.
 func (r Rule) arguments(c *web.Context) ([]byte, error) {
-	body, err := io.ReadAll(c.Request.Body)
+	body, err := c.ReadBody()
 	if err != nil {
-		return nil, web.BodyError(err)
+		return nil, err
 	}
 	body = bytes.TrimLeft(body, " \t\r\n")
 	if kind, _, err := mime.ParseMediaType(c.Request.Header.Get("Content-Type")); len(body) > 0 && (err != nil || kind != "application/json") {
