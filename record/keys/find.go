@@ -359,10 +359,9 @@ func (f *search) docs(a *access) iter.Seq2[*Doc, error] {
 				}
 			}
 		}
-		for d, err := range f.withIDs(a, a.ids...) {
-			if !yield(d, err) || err != nil {
-				return
-			}
+		if len(a.ids) > 0 {
+			f.withIDs(a, a.ids...)(yield)
+			return // such a way has no ranges
 		}
 		for _, x := range a.ranges {
 			for d, err := range f.within(a, x) {

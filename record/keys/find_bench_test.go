@@ -18,7 +18,7 @@ func BenchmarkFind(b *testing.B) {
 		after              bool
 	}{
 		{"by id", "", "", false}, {"equal in order", `s = "s3"`, "-n", false}, {"next page", `s = "s3"`, "-n", true}, {"range", "n > 50000 && n < 60000", "n", false}, {"half of the entries", `s = "s3" && d < 500`, "-n", false},
-		{"three values merged", `s in ("s1", "s2", "s3")`, "-n", false}, {"sort 50", "n < 50", "-d", false}, {"scan finds a tenth", "d >= 900", "", false},
+		{"three values merged", `s in ("s1", "s2", "s3")`, "-n", false}, {"union merged", `s = "s1" && b || s = "s2" || n > 99000`, "-n", false}, {"union sorted", `s = "s1" && n < 200 || n < 50`, "-d", false}, {"sort 50", "n < 50", "-d", false}, {"scan finds a tenth", "d >= 900", "", false},
 	} {
 		q := s.search(b, c.filter, c.sort, query.Live)
 		q.Limit = 20
