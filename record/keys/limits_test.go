@@ -101,7 +101,7 @@ func TestScanTooLarge(t *testing.T) {
 	const beyond = "the query would read more than 10000 records of c; "
 	for _, c := range []struct{ filter, sort, want string }{
 		{"d = -1 && b", "", beyond + "an index on (b, d) would help"}, {"d > 1000 && b", "-t", beyond + "an index on (b, d) would help"}, {"d = -1", "-t,n", beyond + "an index on (d, t desc, n) would help"},
-		{"", "-t", beyond + "an index on (t desc) would help"}, {`s ~ "none"`, "", beyond + "no index helps, so narrow the filter"}, {`s in ("s0","s1","s2","s3","s4","s5","s6","s7","s8","s9") && f = 0`, "", beyond + "an index on (f, s) would help"},
+		{"", "-t", beyond + "an index on (t desc) would help"}, {`s ~ "none"`, "", beyond + "no index would help; narrow the filter"}, {`s in ("s0","s1","s2","s3","s4","s5","s6","s7","s8","s9") && f = 0`, "", beyond + "an index on (f, s) would help"},
 		{`s = "s3" && n = 5 || d = -1`, "-n", beyond + "an index on (d) would help"}, {`s = "s11" || b && (d > 2000 || d = -1)`, "", beyond + "an index on (b, d) would help"}, {`b && (d = -1 || s ~ "none")`, "", beyond + "an index on (b) would help"},
 	} {
 		_, err := find(c.filter, c.sort, 3)
