@@ -75,6 +75,10 @@ type Actor struct {
 	// System actors are not subject to rules: the program itself, with an empty ID, and superadmins.
 	System bool
 
+	// Limit, if not nil, further limits what rules allow, as the scopes of an API key do: what it refuses is refused,
+	// also to System actors. What rules themselves look at is not limited.
+	Limit func(collection string, op Operation) bool `json:"-"`
+
 	// Request is the id of the request, which the history keeps.
 	Request string
 }
@@ -84,6 +88,11 @@ func Program() Actor { return Actor{System: true} }
 
 func (a *Actor) auth() query.Auth {
 	return query.Auth{ID: a.ID, Email: a.Email, Name: a.Name, Roles: slices.Clip(a.Roles), Verified: a.Verified}
+}
+
+// within reports whether the limit of the actor allows an operation.
+func (a *Actor) within(c *collection, op Operation) bool {
+	return a.Limit == nil || a.Limit(c.Name, op)
 }
 
 // Operation is what rules allow or refuse.

@@ -7,6 +7,9 @@ import (
 
 // allows reports whether the rule of an operation allows it to the actor. after is the record after an update.
 func (t *Tx) allows(c *collection, op Operation, d, after *keys.Doc) (bool, error) {
+	if !t.actor.within(c, op) {
+		return false, nil
+	}
 	if t.actor.System {
 		return true, nil
 	}
@@ -22,6 +25,9 @@ func (t *Tx) allows(c *collection, op Operation, d, after *keys.Doc) (bool, erro
 
 // rule returns the condition of an operation as it is for the actor; one that never holds if it is not allowed at all.
 func (t *Tx) rule(c *collection, op Operation) *query.Cond {
+	if !t.actor.within(c, op) {
+		return query.Never()
+	}
 	if t.actor.System {
 		return query.Always()
 	}

@@ -437,6 +437,8 @@ func (p *part) bind(t *Tx, sub *Subscription) error {
 	}
 	for _, op := range ops {
 		switch cond := p.c.rules[op].cond; {
+		case !t.actor.within(p.c, op):
+			p.rule = query.Never()
 		case t.actor.System:
 		case cond == nil:
 			p.rule = query.Never()
@@ -454,6 +456,9 @@ func (p *part) bind(t *Tx, sub *Subscription) error {
 	open = t.seen
 	open.KeepTimes = true
 	p.filter = q.Where.Bind(&open)
+	if t.actor.Limit != nil && p.filter.References() > 0 {
+		return engine.Errorf(engine.CodeUnsupported, "a subscription with an API key that is limited to scopes cannot filter by fields of other records")
+	}
 	if n := p.filter.References(); n > MaxFollowing && !t.actor.System {
 		return engine.Errorf(CodeTooLarge, "the filter of a subscription follows %d references; the limit is %d", n, MaxFollowing)
 	}

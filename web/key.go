@@ -28,12 +28,13 @@ type key struct {
 	Key
 	user    User
 	granted bool // it is a login, or a RequireScope of the route has accepted it
+	own     bool // the handler of the route asks Limit
 	again   bool // the user must be looked up again
 }
 
 // SetKey authenticates the request as one with a bearer token of u. It is for middleware that checks tokens. The
 // request has no session from then on, whatever its cookies are: what a handler puts into one is lost, and the
-// response sets no cookies. Every route that is not behind RequireScope refuses an API key with
+// response sets no cookies. Every route that is not behind RequireScope or OwnScopes refuses an API key with
 // problem.CodeForbidden. An API key never makes its owner a superadmin.
 func (c *Context) SetKey(u User, k Key) {
 	x := c.x
@@ -66,8 +67,33 @@ func RequireScope(scope string) Middleware {
 	}
 }
 
-// refused reports whether the request came with a key that no RequireScope has accepted.
-func (k *key) refused() bool { return k != nil && !k.granted }
+// OwnScopes is middleware for routes whose handlers decide with Context.Limit what an API key may do: it accepts all
+// keys.
+func OwnScopes(next http.Handler) http.Handler {
+	return Handler(func(c *Context) error {
+		if k := c.x.key; k != nil {
+			k.own = true
+		}
+		next.ServeHTTP(c.Writer, c.Request)
+		return nil
+	})
+}
+
+// Limit reports for handlers behind OwnScopes which scopes the request may use. Nil: it is not limited by scopes,
+// because it has no API key, or one that a RequireScope has accepted.
+func (c *Context) Limit() (allows func(scope string) bool) {
+	k := c.x.key
+	switch {
+	case k == nil || k.granted:
+		return nil
+	case k.Allows == nil:
+		return func(string) bool { return false }
+	}
+	return k.Allows
+}
+
+// refused reports whether the request came with a key that neither a RequireScope nor the handler has accepted.
+func (k *key) refused() bool { return k != nil && !k.granted && !k.own }
 
 // errKeyRefused is the error of a route without a scope.
 func errKeyRefused() error {

@@ -46,13 +46,13 @@ func (c *Context) SetUser(u User) { c.x.user, c.x.userOf = &u, "" }
 // User does.
 func (c *Context) LoggedIn() bool {
 	c.x.personal = true
-	return c.x.known() != nil || c.x.key != nil && c.x.key.granted || c.x.key == nil && c.x.session != nil && c.x.session.User() != ""
+	return c.x.known() != nil || c.x.key != nil && !c.x.key.refused() || c.x.key == nil && c.x.session != nil && c.x.session.User() != ""
 }
 
 // known returns the user that was looked up before, unless the handler has logged in another one or logged out
 // since.
 func (x *exchange) known() *User {
-	if x.key != nil && x.key.granted {
+	if x.key != nil && !x.key.refused() {
 		if x.key.again {
 			return nil
 		}

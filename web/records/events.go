@@ -24,7 +24,12 @@ func (f *Face) events(c *web.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := f.o.Actor(c)
+	for _, t := range sub.Topics {
+		if err := within(c, t.Collection, record.Subscribe); err != nil {
+			return err
+		}
+	}
+	a, err := f.actor(c)
 	if err != nil {
 		return err
 	}
@@ -70,7 +75,7 @@ func next(ctx context.Context, s *record.Stream, until time.Time) (record.Messag
 func (f *Face) isActor(c *web.Context, a record.Actor) (bool, error) {
 	c.LookAgain()
 	now, err := f.o.Actor(c)
-	now.Request = a.Request
+	now.Request, a.Limit = a.Request, nil // streams check keys themselves
 	return reflect.DeepEqual(now, a), err
 }
 

@@ -73,6 +73,9 @@ func (f *Face) exportSeveral(c *web.Context) error {
 		if slices.Contains(all[:i], name) {
 			return web.WrongParameter("collection", "%.80q is there twice", name)
 		}
+		if err := within(c, name, record.List); err != nil {
+			return err
+		}
 	}
 	return f.stream(c, &exportReader{rest: all, named: true, file: "records", params: url.Values{}, media: jsonType})
 }

@@ -153,6 +153,9 @@ func (f *Face) transact(c *web.Context) error {
 		if err != nil {
 			return explainOp(err, i)
 		}
+		if err := within(c, op.Collection, record.Update); err != nil {
+			return err
+		}
 		all = append(all, op)
 	}
 	whole, err := json.Marshal(in)

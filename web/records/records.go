@@ -69,17 +69,18 @@ func New(db *record.DB, o Options) *Face {
 
 // Mount adds the routes of db's records to an application. With them come /openapi.json and, at the
 // prefix, a page about the API. Whether a client may do something is decided by the rules of
-// the collection; routes that exist do not mean that it may.
+// the collection; routes that exist do not mean that it may. An API key needs a scope as well: records:NAME:read or
+// records:NAME:write, which includes reading, of each collection; or records:NAME:*, or records:* for all.
 func Mount(app *web.App, db *record.DB, o Options) *Face {
 	f := New(db, o)
 	app.AddErrors(record.Catalog())
-	g := app.Group(f.o.Prefix, append([]web.Middleware{web.BodyLimit(MaxBody)}, f.o.Middleware...)...)
+	g := app.Group(f.o.Prefix, append([]web.Middleware{web.OwnScopes, web.BodyLimit(MaxBody)}, f.o.Middleware...)...)
 	for _, r := range routes() {
-		h := func(c *web.Context) error { return explain(r.handle(f, c)) }
+		h := func(c *web.Context) error { return explain(r.serve(f, c)) }
 		g.Handle(r.method+" "+r.path, web.Handler(h))
 	}
 	app.Get("/openapi.json", f.OpenAPI, f.o.Middleware...)
-	g.Get("/", f.Page)
+	app.Group(f.o.Prefix, f.o.Middleware...).Get("/", f.Page)
 	return f
 }
 
@@ -103,7 +104,7 @@ func Actor(c *web.Context) (record.Actor, error) {
 
 // view runs fn in a transaction that reads, as the sender of the request.
 func (f *Face) view(c *web.Context, fn func(tx *record.Tx) error) error {
-	a, err := f.o.Actor(c)
+	a, err := f.actor(c)
 	if err != nil {
 		return err
 	}

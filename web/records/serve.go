@@ -30,7 +30,7 @@ func (f *Face) Serve(c *web.Context) error {
 		for name, value := range values {
 			c.Request.SetPathValue(name, value)
 		}
-		return explain(r.handle(f, c))
+		return explain(r.serve(f, c))
 	}
 	if allowed == nil {
 		return engine.Errorf(problem.CodeNoRoute, "there is nothing here")

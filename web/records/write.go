@@ -118,7 +118,7 @@ func (o *once) remember(tx *kv.Tx, a answer, ttl time.Duration) error {
 // write runs fn, which sets the answer, in a transaction of the sender, and responds. With an Idempotency-Key the
 // transaction runs once; parts are the parts of the request's body.
 func (f *Face) write(c *web.Context, fn func(tx *record.Tx, a *answer) error, parts ...[]byte) error {
-	actor, err := f.o.Actor(c)
+	actor, err := f.actor(c)
 	if err != nil {
 		return err
 	}
