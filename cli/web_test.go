@@ -3,12 +3,14 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,7 +66,6 @@ func site() verb.App {
 	}}
 }
 
-// newSite returns a shell in which site is the program.
 // siteNotes defines the collection notes in its first form, with three records, or in a later one, as $SITE_NOTES says.
 func siteNotes(s *skerry.Services) error {
 	form := os.Getenv("SITE_NOTES")
@@ -78,6 +79,9 @@ func siteNotes(s *skerry.Services) error {
 		c.Indexes = []schema.Index{{Name: "by_author", Unique: true, Fields: []schema.IndexField{{Name: "author"}}}}
 	}
 	if err := s.Records.Define(c); err != nil || form != "1" {
+		if n, _ := strconv.Atoi(os.Getenv("SITE_EVE")); n > 0 {
+			eveWrites(s, n)
+		}
 		return err
 	}
 	if os.Getenv("SITE_TREE") != "" {
@@ -113,6 +117,25 @@ func tree() schema.Collection {
 	}}
 }
 
+// eveWrites lets the user eve create n notes in one transaction, if there are none of hers.
+func eveWrites(s *skerry.Services, n int) {
+	s.OnStart(func(ctx context.Context) error {
+		_, err := s.Records.Update(ctx, record.Actor{ID: "eve", System: true}, func(tx *record.Tx) error {
+			for i := range n {
+				if _, err := tx.Create("notes", fmt.Sprint("eve", i), []byte(`{"n":1}`)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if errors.Is(err, record.ErrExists) {
+			return nil
+		}
+		return err
+	})
+}
+
+// newSite returns a shell in which site is the program.
 func newSite(t *testing.T) *shell {
 	s := newShell(t)
 	s.env = append(s.env, "SKERRY_TEST_MAIN=site")

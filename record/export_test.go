@@ -10,6 +10,9 @@ import (
 // WorkStep does one step of the work that migrations have left.
 func (db *DB) WorkStep(ctx context.Context) (more bool, err error) { return db.workStep(ctx) }
 
+// TrimStep removes some of the changes that are not to be kept any longer.
+func (db *DB) TrimStep(ctx context.Context) (more bool, err error) { return db.trimStep(ctx) }
+
 // Stored returns a collection as it is stored.
 func (db *DB) Stored(tx engine.Tx, name string) (*keys.Collection, error) {
 	c, err := db.load(tx)
