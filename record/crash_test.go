@@ -63,7 +63,7 @@ func (w *wreck) crash(after int, run func(ctx context.Context, done func()) erro
 			}
 		})
 	}()
-	for i := 0; i < after; i++ {
+	for i := range after {
 		select {
 		case <-reached:
 		case err := <-ended:
