@@ -126,7 +126,7 @@ func (q *Query) groupOrders(text string) (all []GroupOrder, err error) {
 		}
 		o := GroupOrder{Name: names[i], Desc: desc, index: i}
 		if slices.ContainsFunc(all, func(x GroupOrder) bool { return x.Name == o.Name }) {
-			return fail(at, "%s is there twice", name)
+			return fail(at, "%s appears twice", name)
 		}
 		if n := len(q.Group); i >= n {
 			o.aggregate, o.index = true, i-n

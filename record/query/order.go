@@ -37,7 +37,7 @@ func ParseOrders(text string, s Scope) (Orders, error) {
 			return err
 		}
 		if slices.ContainsFunc(all, func(x Order) bool { return x.Name == o.Name }) {
-			return fail(span, "%s is there twice", name)
+			return fail(span, "%s appears twice", name)
 		}
 		all = append(all, o)
 		return nil
@@ -56,7 +56,7 @@ func ParseOrders(text string, s Scope) (Orders, error) {
 // signed calls each for the names of a list with commas between them, each with + or - before it. desc reports a -.
 func signed(text string, each func(name string, desc bool, at expr.Span) error) error {
 	if len(text) > expr.MaxTextBytes {
-		return &expr.Error{Text: fmt.Sprintf("an order of %d bytes, more than %d,", len(text), expr.MaxTextBytes)}
+		return &expr.Error{Text: fmt.Sprintf("the order is too long (%d bytes, limit %d)", len(text), expr.MaxTextBytes)}
 	}
 	if strings.TrimSpace(text) == "" {
 		return nil
@@ -74,7 +74,7 @@ func signed(text string, each func(name string, desc bool, at expr.Span) error) 
 			return err
 		}
 		if n++; n > MaxOrders {
-			return fail(span, "more than %d names to sort by", MaxOrders)
+			return fail(span, "more than %d names", MaxOrders)
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func TestHistory(t *testing.T) {
 	s.ask("ann", "GET", at+"?asof=2000-01-01T00:00:00Z", "").is(404)
 	s.ask("ann", "POST", at+"/revert", `{"to":1}`, "If-Match", `"2"`).is(412)
 	s.ask("ann", "POST", at+"/revert", `{"to":1}`, "If-Match", `"3"`).is(200, `"rev":4`, `"title":"first"`)
-	for _, query := range []string{"/history?limit=0", "/history?limit=x", "/history?before=-1", "?rev=0", "?asof=now", "?rev=1&rev=2", "?fields=title", "?rev=1&asof=1", "/history?limit=100000"} {
+	for _, query := range []string{"/history?limit=0", "/history?limit=x", "/history?before=-1", "?rev=0", "?asof=now", "?rev=1&rev=2", "?sort=title", "?rev=1&asof=1", "/history?limit=100000"} {
 		s.ask("ann", "GET", at+query, "").is(400)
 	}
 }
