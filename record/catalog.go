@@ -10,28 +10,28 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// catalog is all collections at one epoch. It is immutable.
+// catalog has all collections at one epoch. It is immutable.
 type catalog struct {
 	epoch  string
 	all    []*keys.Collection // as they are stored
 	byName map[string]*collection
 }
 
-// collection is a collection with its rules read.
+// collection is a stored collection with its parsed rules.
 type collection struct {
 	*keys.Collection
 	rules     [operations]rule
 	referrers []referrer
 }
 
-// rule is a rule with its meaning. A rule that is broken allows nothing.
+// rule is a parsed rule. A broken rule allows nobody.
 type rule struct {
 	text   string
 	cond   *query.Cond
 	broken error
 }
 
-// referrer is a field of a collection that refers to another one.
+// referrer is a field of another collection that refers to this one.
 type referrer struct {
 	from  *collection
 	field int
@@ -85,7 +85,7 @@ func readRule(text string, s query.Scope) rule {
 	return r
 }
 
-// load returns the collections that tx sees.
+// load returns the collections at the state of tx.
 func (db *DB) load(tx engine.Tx) (*catalog, error) {
 	epoch, err := keys.Epoch(tx)
 	if err != nil {
@@ -103,8 +103,7 @@ func (db *DB) load(tx engine.Tx) (*catalog, error) {
 	return c, nil
 }
 
-// settle brings the stored collections to what the program has defined, as far as that is possible at once, and
-// returns the collections then.
+// settle stores the collections that the program defines and the store lacks, and returns all collections.
 func (db *DB) settle(tx engine.Tx) (*catalog, error) {
 	c, err := db.load(tx)
 	if err != nil {

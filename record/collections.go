@@ -9,8 +9,8 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// Collections returns the descriptions of all collections, sorted by name: as they are stored, and those that the
-// program has defined and no transaction has stored yet.
+// Collections returns the descriptions of all collections, sorted by name: the stored ones, and those that the program
+// defines and no transaction has stored yet.
 func (db *DB) Collections(ctx context.Context, r engine.Read) ([]schema.Collection, error) {
 	var list []schema.Collection
 	_, err := db.View(ctx, r, Program(), func(tx *Tx) error {

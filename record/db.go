@@ -18,24 +18,25 @@ import (
 
 // Options configure a DB. The zero value works, except for fields of type password.
 type Options struct {
-	// Passwords hashes and checks the passwords of records; auth has one. Nil refuses records with passwords.
+	// Passwords hashes and checks the passwords of records; auth has an implementation. If nil, records with passwords
+	// are refused.
 	Passwords Passwords
 
-	// Feed delivers changes of the engine to subscriptions. Nil: there are none.
+	// Feed delivers changes of the engine to subscriptions. If nil, Subscribe is not supported.
 	Feed *feed.Feed
 
-	// Logger logs errors of functions that follow changes; nil discards them.
+	// Logger logs errors of After functions. If nil, they are discarded.
 	Logger *slog.Logger
 }
 
-// Passwords makes what is stored of passwords. Its methods are never called within a transaction, and by several
-// goroutines at once.
+// Passwords hashes and checks passwords. Its methods must be safe for concurrent use. They are never called within a
+// transaction.
 type Passwords interface {
 	Hash(ctx context.Context, password string) (hash string, err error)
 	Matches(ctx context.Context, password, hash string) (bool, error)
 }
 
-// DB is all records on one engine. It is safe for concurrent use and does not have to be closed. It does not close the
+// DB has the records on one engine. It is safe for concurrent use. It does not need to be closed and does not close the
 // engine.
 type DB struct {
 	eng     engine.Engine
@@ -51,8 +52,8 @@ type DB struct {
 	hooks   hooks
 }
 
-// Open returns the records on eng. If eng does not promise what they need, the error matches engine.ErrUnsupported and
-// names it.
+// Open returns the records on eng. If eng lacks a promise that records need, the error matches engine.ErrUnsupported
+// and names the promise.
 func Open(eng engine.Engine, o Options) (*DB, error) {
 	if err := eng.Promises().Meets("records", keys.Needs()); err != nil {
 		return nil, err
@@ -65,8 +66,8 @@ func Open(eng engine.Engine, o Options) (*DB, error) {
 	return db, nil
 }
 
-// Define says which collections the program uses. Those that are not in the store are created by the first transaction
-// that writes. The error, about all collections of the call, wraps schema.Problems. Define must not be called after the
+// Define declares collections that the program uses. The first transaction that writes creates those that are not
+// stored yet. The error covers all collections of the call and wraps schema.Problems. Do not call Define after the
 // first transaction.
 func (db *DB) Define(collections ...schema.Collection) error {
 	db.mu.Lock()
@@ -92,13 +93,13 @@ func (db *DB) definitions() []*schema.Compiled {
 	return db.defined
 }
 
-// Update runs fn as one transaction of actor; see engine.Engine.Update. fn may run more than once. The Tx is valid until
-// fn returns.
+// Update runs fn in a transaction on behalf of a; see engine.Engine.Update. fn may run more than once. The Tx is valid
+// until fn returns.
 func (db *DB) Update(ctx context.Context, a Actor, fn func(*Tx) error) (engine.Position, error) {
 	return db.updateHashed(ctx, a, fn)
 }
 
-// View runs fn on one consistent snapshot; see engine.Engine.View. Changes return engine.ErrReadOnly. fn may run more
+// View runs fn on a consistent snapshot; see engine.Engine.View. Changes fail with engine.ErrReadOnly. fn may run more
 // than once. The Tx is valid until fn returns.
 func (db *DB) View(ctx context.Context, r engine.Read, a Actor, fn func(*Tx) error) (engine.Position, error) {
 	return db.eng.View(ctx, r, func(tx engine.Tx) error {
@@ -110,9 +111,9 @@ func (db *DB) View(ctx context.Context, r engine.Read, a Actor, fn func(*Tx) err
 	})
 }
 
-// In returns the records within tx, a transaction of the engine's Update: of a procedure, for example. Changes of the
-// records and of other keys are then committed together. Passwords cannot be set: see Options.Passwords.
-// A transaction that only reads does not store what the program defines.
+// In returns the records within tx, a transaction of the engine, such as that of a procedure. Changes of records and of
+// other keys then commit together. Passwords cannot be set; see Options.Passwords. If tx is read-only, collections that
+// are not stored yet are not created.
 func (db *DB) In(tx engine.Tx, a Actor) (*Tx, error) {
 	c, err := db.settle(tx)
 	if err == nil {
@@ -127,10 +128,10 @@ func (db *DB) In(tx engine.Tx, a Actor) (*Tx, error) {
 	return db.newTx(tx, c, a), nil
 }
 
-// Key is the key under which a transaction of the server knows its DB; see From.
+// Key is the key under which a server's transactions provide the DB; see From.
 type Key struct{}
 
-// From returns the records within the transaction of a procedure (*proc.Tx) of a server; see DB.In.
+// From returns the records within the transaction of a procedure (*proc.Tx); see DB.In.
 func From(tx interface {
 	Engine() engine.Tx
 	Value(key any) any

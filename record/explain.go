@@ -8,7 +8,7 @@ import (
 	"github.com/skerrydb/skerry/suggest"
 )
 
-// Explanation says why a rule allows an operation to an actor, or does not.
+// Explanation reports why a rule allows or refuses an operation.
 type Explanation struct {
 	Collection string  `json:"collection"`
 	Operation  string  `json:"operation"`
@@ -33,7 +33,7 @@ type Clause struct {
 	Terms  []Clause `json:"terms,omitempty"` // of and, or and not
 }
 
-// ParseOperation returns the operation with a name.
+// ParseOperation returns the operation with the given name.
 func ParseOperation(name string) (Operation, error) {
 	var names []string
 	for op := List; op < operations; op++ {
@@ -49,9 +49,9 @@ func ParseOperation(name string) (Operation, error) {
 	return 0, err
 }
 
-// Explain evaluates the rule of an operation for the actor of t, clause by clause, with a record, also one in the trash,
-// or without. In the rule of an update, @new is the record as it is. It shows more than the actor may see: it is for
-// operators.
+// Explain evaluates the rule of an operation for the actor of t, clause by clause. With an id it evaluates the rule for
+// that record, which may be in the trash; in update rules, @new is then the record as it is. Explain shows more than
+// the actor may see, so it is for operators.
 func (t *Tx) Explain(collection string, op Operation, id string) (*Explanation, error) {
 	c, err := t.collection(collection)
 	if err != nil {
@@ -91,7 +91,7 @@ func (t *Tx) Explain(collection string, op Operation, id string) (*Explanation, 
 	return e, nil
 }
 
-// nobody says why the rule allows nobody, "" if it may allow somebody.
+// nobody explains why the rule allows nobody. It returns "" if the rule may allow somebody.
 func (r *rule) nobody() string {
 	switch {
 	case r.text == "":

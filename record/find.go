@@ -13,7 +13,7 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// Page is what Find has found.
+// Page is the result of Find.
 type Page struct {
 	Items []*Record
 	Total int    // records of all pages, if the query counts them
@@ -33,7 +33,7 @@ type Page struct {
 	related [][]query.Related // of Items, if the query expands any
 }
 
-// Collection returns the description of a collection as the transaction sees it.
+// Collection returns the description of a collection in this transaction.
 func (t *Tx) Collection(name string) (*schema.Compiled, error) {
 	c, err := t.collection(name)
 	if err != nil {
@@ -60,12 +60,12 @@ func (t *Tx) Collections() []*schema.Compiled {
 	return list
 }
 
-// ParseQuery reads a query of a collection from the parameters of a URL; see query.Parse.
+// ParseQuery parses the parameters of a URL as a query of a collection; see query.Parse.
 func (t *Tx) ParseQuery(collection string, params url.Values) (*query.Query, error) {
 	return t.parse(collection, func(s query.Scope) (*query.Query, error) { return query.Parse(params, s) })
 }
 
-// ParseQueryJSON reads a query of a collection from a JSON object; see query.ParseJSON.
+// ParseQueryJSON parses a JSON object as a query of a collection; see query.ParseJSON.
 func (t *Tx) ParseQueryJSON(collection string, text []byte) (*query.Query, error) {
 	return t.parse(collection, func(s query.Scope) (*query.Query, error) { return query.ParseJSON(text, s) })
 }

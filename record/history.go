@@ -35,10 +35,10 @@ type Change struct {
 	RedactedBy string
 }
 
-// Redacted reports whether the change has lost its Patch.
+// Redacted reports whether the Patch was redacted.
 func (ch *Change) Redacted() bool { return ch.Patch == nil }
 
-// AppendJSON appends the change as clients see it.
+// AppendJSON appends the change in the form that clients receive.
 func (ch *Change) AppendJSON(dst []byte) []byte {
 	texts := func(name, text string) {
 		if text != "" {
@@ -76,9 +76,10 @@ func newChange(c *collection, ch *keys.Change) *Change {
 	}
 }
 
-// History returns at most n changes of a record with revisions below before, the newest first; 0 as before is no bound.
-// There are fewer than n if they are large; no more follow an empty page. The history rule decides by the record as it
-// is now, also if it is in the trash. Only system actors see the history of a record that was purged.
+// History returns at most n changes of a record with revisions below before, newest first. If before is 0, it begins
+// with the latest change. A page may be shorter than n if its changes are large; an empty page is the end. The history
+// rule is evaluated on the current record, even if it is in the trash. Only system actors see the history of a purged
+// record.
 func (t *Tx) History(collection, id string, before uint64, n int) ([]*Change, error) {
 	if n < 1 || n > MaxHistory {
 		return nil, engine.Errorf(engine.CodeLimit, "a page of history must have 1 to %d changes, not %d", MaxHistory, n)
@@ -138,13 +139,13 @@ func (t *Tx) historic(name, id string) (*collection, *keys.Doc, error) {
 	return nil, nil, engine.Errorf(CodeRefused, "the history rule of %s does not allow this", c.Name)
 }
 
-// Moment is a state in the past: after the last change at or before At, after the change Seq of the collection, or after
-// the revision Rev of a record. One of them is set.
+// Moment is a past state: after the last change at or before At, after change number Seq of the collection, or after
+// revision Rev of a record. Exactly one must be set.
 type Moment = keys.Moment
 
-// GetAsOf returns a record as it was, also if it was in the trash, without its passwords. The history rule decides, by
-// the record as it is now. The error matches ErrNotFound if it was not there, and ErrHistoryGone if that is not known
-// any more.
+// GetAsOf returns an earlier state of a record without its passwords, even if it was in the trash. The history rule is
+// evaluated on the current record. The error matches ErrNotFound if there was no such record, and ErrHistoryGone if the
+// history no longer has that state.
 func (t *Tx) GetAsOf(collection, id string, m Moment) (*Record, error) {
 	if set := bit(!m.At.IsZero()) + bit(m.Seq != 0) + bit(m.Rev != 0); set != 1 {
 		return nil, engine.Errorf(engine.CodeInvalid, "give exactly one of a time, a change number and a revision")
@@ -173,8 +174,8 @@ func bit(b bool) int {
 	return 0
 }
 
-// Revert gives a record the data that it had after the revision to: a new change, which needs the rules for updates and
-// for histories. Passwords stay as they are. rev is the revision that the record must have; 0 is any.
+// Revert restores the data of revision to in a new change. It needs the update rule and the history rule. Passwords
+// keep their current values. Unless rev is 0, the record must have that revision.
 func (t *Tx) Revert(collection, id string, to, rev uint64) (*Record, error) {
 	c, before, err := t.visible(collection, id, false)
 	if err != nil {

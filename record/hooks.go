@@ -14,7 +14,7 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// MaxHookDepth is how deeply changes by functions of Before may be nested.
+// MaxHookDepth is how deeply changes made by Before functions may be nested.
 const MaxHookDepth = 8
 
 // Writing is a change that is about to be stored.
@@ -27,8 +27,8 @@ type Writing struct {
 	d *keys.Doc // of After
 }
 
-// Set changes the data of After by a JSON merge patch (RFC 7396), for a creation or update. The data are checked after
-// that.
+// Set applies a JSON merge patch (RFC 7396) to the data of After. It is allowed in creations and updates only. The
+// result is validated afterwards.
 func (w *Writing) Set(patch []byte) error {
 	if w.Op != keys.Create && w.Op != keys.Update || w.d == nil {
 		return engine.Errorf(engine.CodeInvalid, "a Before function cannot change the data of a record when the operation is %v", w.Op)
@@ -56,10 +56,10 @@ type hook struct {
 	next             time.Time
 }
 
-// Before adds a function that is called within each transaction that changes a record of a collection, after the rule
-// has allowed it and before the change is stored. It may change the data with Writing.Set, make other changes, or refuse
-// with an error; the transaction must then end with it. It may run more than once for one change, and must have no
-// effects outside of the transaction. Before must not be called after the first transaction.
+// Before registers a function that is called in every transaction that changes a record of the collection, after the
+// rule has allowed the change and before it is stored. fn may modify the data with Writing.Set, make other changes, or
+// refuse the change by returning an error, which the transaction must then return. It may run more than once for one
+// change and must not have effects outside the transaction. Do not call Before after the first transaction.
 func (db *DB) Before(collection string, fn func(tx *Tx, w *Writing) error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -69,7 +69,7 @@ func (db *DB) Before(collection string, fn func(tx *Tx, w *Writing) error) {
 	db.hooks.before[collection] = append(db.hooks.before[collection], fn)
 }
 
-// runBefore calls the functions of Before. after may be changed.
+// runBefore calls the Before functions, which may change after.
 func (t *Tx) runBefore(c *collection, op keys.Op, before, after *keys.Doc) error {
 	t.db.mu.Lock()
 	all := t.db.hooks.before[c.Name]
@@ -96,7 +96,7 @@ func (t *Tx) runBefore(c *collection, op keys.Op, before, after *keys.Doc) error
 	return nil
 }
 
-// broken prevents the transaction from being committed, if the engine can do that: something may be half written.
+// broken prevents the transaction from committing, if the engine supports that, because a change may be half written.
 func (t *Tx) broken(err error) error {
 	if b, ok := t.tx.(engine.Breaker); ok {
 		b.Break(err)
@@ -104,7 +104,7 @@ func (t *Tx) broken(err error) error {
 	return err
 }
 
-// Committed is a change that was stored.
+// Committed is a change that was committed.
 type Committed struct {
 	ID     string // of the change, the same whenever it is delivered again
 	Change *Change
@@ -112,14 +112,14 @@ type Committed struct {
 	After  *Record // likewise
 }
 
-// After adds a function that is called after each change of a collection, in the order of the changes, by the node that
-// leads the cluster. Its name says how far it has come, which is stored: so it must not change, and be the only one for
-// the collection. A new function begins with the changes after its first transaction.
+// After registers a function that is called after each change of a collection, in order, by the leader of the cluster.
+// Its progress is stored under its name, so the name must be unique in the collection and must not change. A new
+// function begins with the changes after its first transaction.
 //
-// The function is called at least once for each change, and only once unless the node stops or loses its leadership
-// during the call or right after it, or the function returns an error: it is then called again, after a growing pause,
-// before it sees any later change. If the collection keeps no history, it sees only the last of several changes of a
-// record. After must not be called after the first transaction.
+// fn is called at least once for each change. It is called again for the same change if it returns an error, or if the
+// node stops or loses leadership during the call or right after it. After an error, the call is repeated with growing
+// pauses, and later changes wait. If the collection keeps no history, fn sees only the last of several changes of a
+// record. Do not call After after the first transaction.
 func (db *DB) After(name, collection string, fn func(ctx context.Context, c *Committed) error) error {
 	if name == "" || len(name) > schema.MaxNameBytes {
 		return engine.Errorf(engine.CodeInvalid, "the name of an After function must have 1 to %d bytes, not %d", schema.MaxNameBytes, len(name))
@@ -139,7 +139,7 @@ func (db *DB) afterHooks() []*hook {
 	return db.hooks.after
 }
 
-// begin stores where new functions of After begin.
+// begin stores the starting positions of new After functions.
 func (db *DB) begin(tx engine.Tx, c *catalog) error {
 	for _, h := range db.afterHooks() {
 		k := c.byName[h.collection]
@@ -170,7 +170,7 @@ const (
 	maxHookPause = time.Minute
 )
 
-// runHooks calls the functions of After while this node leads.
+// runHooks calls the After functions while this node leads.
 func (db *DB) runHooks(ctx context.Context) error {
 	for {
 		var pos engine.Position
@@ -191,7 +191,7 @@ func (db *DB) runHooks(ctx context.Context) error {
 	}
 }
 
-// leads reports whether this node is the one that calls the functions of After.
+// leads reports whether this node calls the After functions.
 func (db *DB) leads() bool {
 	c, ok := db.eng.(engine.Clustered)
 	if !ok || c.Cluster() == nil {
@@ -201,7 +201,7 @@ func (db *DB) leads() bool {
 	return s.Leader == s.Self
 }
 
-// awaitChange waits for a change of records after a position, but at most for workEvery.
+// awaitChange waits for a change of records after pos, for at most workEvery.
 func (db *DB) awaitChange(ctx context.Context, pos engine.Position) {
 	ctx, cancel := context.WithTimeout(ctx, workEvery)
 	defer cancel()
@@ -218,7 +218,7 @@ func (db *DB) awaitChange(ctx context.Context, pos engine.Position) {
 	<-ctx.Done()
 }
 
-// runHook calls a function for the next change it has not seen, and reports whether there was one.
+// runHook calls a function for the next change that it has not processed, and reports whether there was one.
 func (db *DB) runHook(ctx context.Context, h *hook) (more bool, pos engine.Position, err error) {
 	var x *Committed
 	var from uint64
@@ -260,7 +260,7 @@ func (db *DB) runHook(ctx context.Context, h *hook) (more bool, pos engine.Posit
 	return true, pos, err
 }
 
-// call calls the function of a hook and reports whether it succeeded. If not, it sets the next try.
+// call calls the function of a hook and reports whether it succeeded. After an error it schedules the next attempt.
 func (db *DB) call(ctx context.Context, h *hook, x *Committed) bool {
 	if err := h.fn(ctx, x); err != nil {
 		h.wait = min(max(2*h.wait, minHookPause), maxHookPause)
@@ -297,7 +297,7 @@ func committed(tx engine.Tx, c *collection, ch *keys.Change) (*Committed, error)
 	return x, nil
 }
 
-// seenBy returns the number of the last change of a collection that all functions of After have seen.
+// seenBy returns the number of the last change of a collection that all After functions have processed.
 func (db *DB) seenBy(tx engine.Tx, c *keys.Collection) (uint64, error) {
 	seen := uint64(math.MaxUint64)
 	for _, h := range db.afterHooks() {

@@ -10,7 +10,7 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// Record is one record as an actor sees it. Do not modify it.
+// Record is a record as its actor sees it. Do not modify it.
 type Record struct {
 	*keys.Doc
 	in *collection
@@ -21,7 +21,7 @@ func newRecord(c *collection, d *keys.Doc) *Record { return &Record{d, c} }
 // Collection returns the description of the record's collection.
 func (r *Record) Collection() *schema.Compiled { return r.in.Compiled }
 
-// Value returns the value of a column or field by its name, null if there is none.
+// Value returns the value of a column or field, or null if there is none.
 func (r *Record) Value(name string) value.Value {
 	if i, ok := r.in.Index(name); ok {
 		return r.Field(i)
@@ -34,8 +34,8 @@ func (r *Record) Value(name string) value.Value {
 	return r.Extra(name)
 }
 
-// AppendJSON appends the record as clients see it: an object of its columns that are not null, and "data", without
-// passwords.
+// AppendJSON appends the record in the form that clients receive: an object with the columns that are not null, and
+// "data" without passwords.
 func (r *Record) AppendJSON(dst []byte) []byte {
 	return append(r.in.AppendPublic(append(r.appendColumns(dst, nil), `,"data":`...), r.Data), '}')
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// maxLostIDs is how many records that would lose data a Loss names.
+// maxLostIDs is how many ids of records a Loss names.
 const maxLostIDs = 5
 
-// Migration is what lies between a stored collection and another description of it.
+// Migration is the difference between a stored collection and another description of it.
 type Migration struct {
 	Collection string        `json:"collection"`
 	Version    uint64        `json:"version"` // of the stored description; 0: there is none
@@ -26,7 +26,7 @@ type Migration struct {
 	Progress   *Progress     `json:"progress,omitempty"`
 }
 
-// Progress is how far the work of an earlier migration is.
+// Progress is the progress of the work that an earlier migration left.
 type Progress struct {
 	What   []string `json:"what"` // in words
 	Done   uint64   `json:"done"` // records
@@ -34,17 +34,17 @@ type Progress struct {
 	Failed string   `json:"failed,omitempty"` // why it does not go on; the next migration begins it again
 }
 
-// Loss says how many records would lose data by a step.
+// Loss reports how many records would lose data in a step.
 type Loss struct {
 	Step    schema.Step `json:"step"`
 	Records uint64      `json:"records"`
 	IDs     []string    `json:"ids"` // of some
 }
 
-// LossError refuses a migration that would lose data.
+// LossError reports that a migration would lose data.
 type LossError struct{ Losses []Loss }
 
-// Error names the first step.
+// Error describes the first step that loses data.
 func (e *LossError) Error() string {
 	l := e.Losses[0]
 	text := fmt.Sprintf("%q would lose data of %d records or make them invalid, for example %s", l.Step.Text, l.Records, l.IDs[0])
@@ -54,15 +54,15 @@ func (e *LossError) Error() string {
 	return text
 }
 
-// MigrateOptions choose what Migrate does. The zero value brings all collections to what the program has defined.
+// MigrateOptions are the options of Migrate. The zero value migrates all collections to what the program defines.
 type MigrateOptions struct {
 	Collections []string // nil: all
 	Down        bool     // to the description before the last migration instead
 	AllowLoss   bool     // also if data is lost
 }
 
-// Migrations returns what lies between the stored collections and those that the program has defined, by name, with the
-// progress of what earlier migrations have left to do.
+// Migrations returns the differences between the stored collections and those that the program defines, sorted by name,
+// with the progress of earlier migrations.
 func (db *DB) Migrations(ctx context.Context) (all []Migration, err error) {
 	_, err = db.eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {
 		c, err := db.load(tx)
@@ -78,7 +78,7 @@ func (db *DB) Migrations(ctx context.Context) (all []Migration, err error) {
 	return all, err
 }
 
-// migrations returns what the options ask for.
+// migrations returns the migrations that o selects.
 func (db *DB) migrations(tx engine.Tx, c *catalog, o MigrateOptions) (all []Migration, err error) {
 	targets := map[string]schema.Collection{}
 	for _, k := range db.definitions() {
@@ -124,9 +124,9 @@ func (db *DB) migrations(tx engine.Tx, c *catalog, o MigrateOptions) (all []Migr
 	return all, nil
 }
 
-// Migrate changes the stored descriptions in one transaction, and returns the migrations that it has carried out. Indexes
-// are built and records rewritten after that, by Run, while requests go on. The error matches ErrLoses, and wraps a
-// *LossError, if records would lose data and that is not allowed.
+// Migrate updates the stored descriptions in one transaction and returns the migrations that it carried out. Run then
+// builds indexes and rewrites records while requests are served. If records would lose data and AllowLoss is not set,
+// the error matches ErrLoses and wraps a *LossError.
 func (db *DB) Migrate(ctx context.Context, o MigrateOptions) (done []Migration, err error) {
 	seen := map[string]uint64{} // by collection: the last change that was looked at
 	if !o.AllowLoss {
@@ -168,7 +168,7 @@ func (db *DB) Migrate(ctx context.Context, o MigrateOptions) (done []Migration, 
 	return done, nil
 }
 
-// apply changes one collection. Nothing was lost at the change that seen has of it.
+// apply changes one collection. seen has the last change at which its records were checked for losses.
 func (db *DB) apply(tx engine.Tx, c *catalog, m Migration, o MigrateOptions, seen map[string]uint64) error {
 	k := c.byName[m.Collection].Collection
 	to, err := m.Steps[len(m.Steps)-1].After.Compile()
@@ -188,7 +188,7 @@ func (db *DB) apply(tx engine.Tx, c *catalog, m Migration, o MigrateOptions, see
 	return err
 }
 
-// checkLosses looks at all records of the collections whose steps may lose data, without holding up writes.
+// checkLosses checks all records of the collections whose steps may lose data, without blocking writes.
 func (db *DB) checkLosses(ctx context.Context, o MigrateOptions, seen map[string]uint64) error {
 	var losses []Loss
 	_, err := db.eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {
@@ -381,8 +381,8 @@ func (c *catalog) byID(id uint32) *keys.Collection {
 	return nil
 }
 
-// DropCollection deletes a collection with all its records and their history. The error matches ErrLoses if it has
-// records and that is not allowed; ErrReferenced if fields of other collections refer to it.
+// DropCollection deletes a collection with all its records and their history. The error matches ErrLoses if the
+// collection has records and allowLoss is false, and ErrReferenced if other collections refer to it.
 func (db *DB) DropCollection(ctx context.Context, name string, allowLoss bool) error {
 	_, err := db.eng.Update(ctx, func(tx engine.Tx) error {
 		c, err := db.load(tx)
@@ -411,10 +411,10 @@ func (db *DB) DropCollection(ctx context.Context, name string, allowLoss bool) e
 	return err
 }
 
-// workEvery is how often Run looks for work that another node has begun.
+// workEvery is how often Run looks for work that another node started.
 const workEvery = time.Second
 
-// wakeUp lets Run look for work at once.
+// wakeUp makes Run look for work at once.
 func (db *DB) wakeUp() {
 	select {
 	case db.wake <- struct{}{}:
@@ -423,7 +423,7 @@ func (db *DB) wakeUp() {
 }
 
 // work builds indexes and rewrites records after migrations, in transactions of at most keys.MaxStepRecords records,
-// and removes changes that are not to be kept any longer.
+// and removes expired changes.
 func (db *DB) work(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -449,7 +449,7 @@ func (db *DB) work(ctx context.Context) error {
 	}
 }
 
-// workStep does one step of the work of each collection, and reports whether there may be more.
+// workStep does one step of each collection's work and reports whether there may be more.
 func (db *DB) workStep(ctx context.Context) (more bool, err error) {
 	var pending []uint32
 	_, err = db.eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {

@@ -10,11 +10,10 @@ import (
 // MaxOps is how many operations Do carries out at once.
 const MaxOps = 1_000
 
-// Revert is the Kind of an Op that gives a record the data of an earlier revision. It is in no history: the change is an
-// update.
+// Revert is the Kind of an Op that restores the data of an earlier revision. The history records it as an update.
 const Revert keys.Op = 100
 
-// Op is one change of records, as Do carries it out.
+// Op is an operation for Do.
 type Op struct {
 	Kind       keys.Op // Create, Update, Delete, Restore, Purge or Revert
 	Collection string
@@ -23,11 +22,11 @@ type Op struct {
 	To         uint64 // of Revert: the revision
 	Data       []byte // of Create: the data; of Update: a merge patch of it
 
-	// Check, if not nil, is called before anything else with the revision of the record, 0 if it is not there.
+	// Check, if not nil, is called first, with the revision of the record, or 0 if there is no such record.
 	Check func(rev uint64) error
 }
 
-// OpError says which of several operations failed.
+// OpError reports which operation failed.
 type OpError struct {
 	Index int
 	Err   error
@@ -39,8 +38,8 @@ func (e *OpError) Error() string { return fmt.Sprintf("operation %d: %v", e.Inde
 // Unwrap returns the error of the operation.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Do carries out operations one after the other and returns the record after each; nil after a Purge. It stops at the
-// first one that fails with an *OpError; the transaction must then end with an error.
+// Do carries out operations in order. It returns the record after each operation, nil after a Purge. It stops at the
+// first failure with an *OpError; the transaction must then return an error.
 func (t *Tx) Do(ops ...Op) ([]*Record, error) {
 	if len(ops) > MaxOps {
 		return nil, engine.Errorf(engine.CodeLimit, "the transaction has %d operations; the limit is %d", len(ops), MaxOps)

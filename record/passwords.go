@@ -20,10 +20,10 @@ const (
 	MaxStrangersHashing = 16 // transactions of actors without an ID whose passwords are hashed, or wait for that, at once
 )
 
-// maxHashRounds bounds the runs of a transaction that sets other passwords whenever it runs.
+// maxHashRounds bounds the runs of a transaction that sets different passwords each time it runs.
 const maxHashRounds = 4
 
-// errUnhashed ends the run of a transaction that has met new passwords.
+// errUnhashed ends a run of a transaction that found new passwords.
 var errUnhashed = errors.New("record: passwords are not hashed yet")
 
 // passwords are those that a transaction sets.
@@ -33,7 +33,8 @@ type passwords struct {
 	limited map[string]bool // those of actors who are not System, of all runs
 }
 
-// hash returns the hash of a password, or until there is one the password itself, in a run that will not be committed.
+// hash returns the hash of a password. If it is not computed yet, hash returns the password itself, and the run will
+// not be committed.
 func (t *Tx) hash(password string) (value.Value, error) {
 	switch {
 	case t.db.o.Passwords == nil:
@@ -95,7 +96,7 @@ func (p *passwords) compute(ctx context.Context, db *DB, a Actor) error {
 	return nil
 }
 
-// updateHashed runs fn as one transaction, again after each hashing of passwords that it sets.
+// updateHashed runs fn as one transaction, and again after hashing the passwords that it sets.
 func (db *DB) updateHashed(ctx context.Context, a Actor, fn func(*Tx) error) (engine.Position, error) {
 	p := &passwords{}
 	for range maxHashRounds {
@@ -123,9 +124,9 @@ func (db *DB) updateHashed(ctx context.Context, a Actor, fn func(*Tx) error) (en
 	return 0, engine.Errorf(engine.CodeConflict, "the transaction sets different passwords each time it runs")
 }
 
-// CheckPassword reports whether a password is that of a record, whatever rules say. It takes as long if there is no such
-// record, or none with a password, so strangers do not learn which there are. The caller limits how often they may
-// guess. Records in the trash have no password.
+// CheckPassword reports whether a password matches that of a record, regardless of rules. Records in the trash have no
+// password. It takes the same time if there is no such record or password, so that the time does not reveal which
+// exist. The caller must limit the rate of guesses.
 func (db *DB) CheckPassword(ctx context.Context, collection, id, field, password string) (bool, error) {
 	if db.o.Passwords == nil {
 		return false, engine.Errorf(engine.CodeUnsupported, "passwords cannot be checked: record.Options.Passwords is not set")

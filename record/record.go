@@ -1,9 +1,14 @@
-// Package record keeps records: JSON objects in collections that check them, whose every change is kept, found by one
-// query language, under rules that say who may do what.
+// Package record stores records: JSON objects in collections. A collection validates its records, keeps the history of
+// every change, and has access rules. Queries and rules are written in one language.
+//
+// Start with Open and DB.Define, or with Of and DB.Use for records as Go structs. DB.Update and DB.View run
+// transactions on behalf of an Actor; its rules decide what a Tx may do. A *DB and a *Set are safe for concurrent use,
+// a *Tx is not. Errors wrap *engine.Error with a code of Catalog. The limits are the constants Max… of this package and
+// of the packages below it.
 //
 // It knows what a change of a record means: its collection, rules, references and history. It must not know how users
-// log in or how requests arrive. Packages below it have the parts: value, expr, schema and query what things mean, and
-// keys how they are stored. DESIGN.md has the layout and the invariants.
+// log in or how requests arrive. Packages value, expr, schema and query define what things mean; keys stores them.
+// DESIGN.md has the layout and the invariants.
 package record
 
 import (
@@ -64,7 +69,7 @@ var (
 	ErrQuery             = &engine.Error{Code: CodeQuery, Msg: "the query is not valid"}
 )
 
-// Actor is who acts. The zero Actor is a stranger, whom rules see as @auth.id = null.
+// Actor is the user or program that a transaction acts for. The zero Actor is a stranger: in rules, @auth.id is null.
 type Actor struct {
 	ID       string
 	Email    string
@@ -72,7 +77,7 @@ type Actor struct {
 	Roles    []string
 	Verified bool
 
-	// System actors are not subject to rules: the program itself, with an empty ID, and superadmins.
+	// System exempts the actor from rules: the program itself, whose ID is empty, and superadmins.
 	System bool
 
 	// Limit, if not nil, further limits what rules allow, as the scopes of an API key do: what it refuses is refused,
@@ -83,7 +88,7 @@ type Actor struct {
 	Request string
 }
 
-// Program is the program itself. It may do everything.
+// Program returns the Actor for the program itself. It may do everything.
 func Program() Actor { return Actor{System: true} }
 
 func (a *Actor) auth() query.Auth {
@@ -110,7 +115,7 @@ const (
 	operations
 )
 
-// String returns the name of the operation, as Rules has it.
+// String returns the name of the operation, as in schema.Rules.
 func (o Operation) String() string {
 	return [...]string{"list", "view", "create", "update", "delete", "history", "subscribe"}[o]
 }

@@ -10,8 +10,8 @@ import (
 // trimChanges is how many changes one transaction removes.
 const trimChanges = 500
 
-// trimStep removes some of the changes that are older than their collection keeps them, and reports whether there may be
-// more. If nothing is old, it writes nothing. Changes that functions of After have not seen yet are kept.
+// trimStep removes some expired changes and reports whether there may be more. It keeps changes that After functions
+// have not processed. If nothing has expired, it does not write.
 func (db *DB) trimStep(ctx context.Context) (more bool, err error) {
 	old := false
 	_, err = db.eng.View(ctx, engine.Read{Level: engine.Local}, func(tx engine.Tx) error {
@@ -58,12 +58,13 @@ func (db *DB) trimStep(ctx context.Context) (more bool, err error) {
 	return removed > 0, err
 }
 
-// Redact removes the data of a record's changes from its history: of the revision rev, or of all of them if rev is 0. The
-// record as it is now keeps its data; Purge removes both. What was redacted is no longer known at any time between two
-// changes, so the record cannot be seen or restored as it was then. Who did what and when remains, with who redacted it
-// and when, and the chain of changes can still be verified. Other changes of the same member may have its value as
-// "old", and every keys.FullEvery revisions there is a full copy: redact these as well. Only system actors may redact.
-// At most keys.MaxRedact changes are redacted at a time. It returns how many there were.
+// Redact removes data from the history of a record: of revision rev, or of all revisions if rev is 0. It redacts at
+// most keys.MaxRedact changes and returns their number. Only system actors may redact.
+//
+// The current record keeps its data; Purge removes both. The history keeps who made each change and when, and records
+// who redacted it and when. The chain can still be verified. Past states that depend on a redacted change can no longer
+// be read or restored. Other changes of the same member may have its value as "old", and full copies, at every
+// keys.FullEvery revisions, have it too: redact these as well.
 func (t *Tx) Redact(collection, id string, rev uint64) (int, error) {
 	c, err := t.collection(collection)
 	if err != nil {

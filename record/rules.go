@@ -5,7 +5,7 @@ import (
 	"github.com/skerrydb/skerry/record/query"
 )
 
-// allows reports whether the rule of an operation allows it to the actor. after is the record after an update.
+// allows reports whether the rule allows the operation. after is the record after an update, nil for other operations.
 func (t *Tx) allows(c *collection, op Operation, d, after *keys.Doc) (bool, error) {
 	if !t.actor.within(c, op) {
 		return false, nil
@@ -23,7 +23,7 @@ func (t *Tx) allows(c *collection, op Operation, d, after *keys.Doc) (bool, erro
 	return r.cond.Holds(&t.env, d, after)
 }
 
-// rule returns the condition of an operation as it is for the actor; one that never holds if it is not allowed at all.
+// rule returns the condition of an operation bound to the actor. It never holds if the operation is not allowed at all.
 func (t *Tx) rule(c *collection, op Operation) *query.Cond {
 	if !t.actor.within(c, op) {
 		return query.Never()

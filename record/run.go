@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// Run does what happens in the background, until ctx ends or the engine is closed, and returns the reason: it carries out
-// migrations, removes changes that are not to be kept any longer, delivers changes to subscriptions, and calls the functions of
-// After. Every node calls it, once; work that is only for the leader waits on the others.
+// Run runs background work until ctx ends or the engine is closed, and returns the reason. It carries out migrations,
+// removes expired changes, delivers changes to subscriptions, and calls the After functions. Call it once on every
+// node; work that only the leader does waits on the others.
 func (db *DB) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

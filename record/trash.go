@@ -15,8 +15,8 @@ const (
 	MaxCascadeDepth = 16     // references from the first of these to the last
 )
 
-// Delete moves a record into the trash. rev is the revision that it must have; 0 is any. What happens to records that
-// refer to it is said by their references.
+// Delete moves a record into the trash. Unless rev is 0, the record must have that revision. Records that refer to it
+// are handled as their reference fields specify; see schema.OnDelete.
 func (t *Tx) Delete(collection, id string, rev uint64) (*Record, error) {
 	c, before, err := t.visible(collection, id, false)
 	if err != nil {
@@ -33,8 +33,8 @@ func (t *Tx) Delete(collection, id string, rev uint64) (*Record, error) {
 	return t.delete(c, before)
 }
 
-// deletion is all that a deletion does. It is found out before anything is written, so that a deletion that is refused
-// writes nothing, and whether it is refused does not depend on an order.
+// deletion is a planned deletion. The plan is complete before anything is written, so a refused deletion writes
+// nothing, and the result does not depend on order.
 type deletion struct {
 	docs    []*deleted // to move into the trash; the first is what was asked for
 	nulls   []*nulled
@@ -66,7 +66,7 @@ type holder struct {
 	to    target
 }
 
-// delete moves a record into the trash, and does to those that refer to it what their references say.
+// delete moves a record into the trash and handles the records that refer to it.
 func (t *Tx) delete(c *collection, before *keys.Doc) (*Record, error) {
 	x := &deletion{seen: map[target]*deleted{}, losing: map[target]*nulled{}}
 	x.add(c, before, 0)
@@ -93,7 +93,7 @@ func (x *deletion) add(c *collection, d *keys.Doc, depth int) {
 	x.seen[target{c, d.ID}] = n
 }
 
-// release finds out what a reference says about the records that refer to a deleted one.
+// release plans what happens to the records that refer to a deleted one.
 func (t *Tx) release(x *deletion, of *deleted, f referrer) error {
 	want, err := value.OfText(of.before.ID)
 	if err != nil {
@@ -142,7 +142,7 @@ func (t *Tx) release(x *deletion, of *deleted, f referrer) error {
 	return nil
 }
 
-// carryOut writes what a deletion does.
+// carryOut writes a planned deletion.
 func (t *Tx) carryOut(x *deletion) (first *Record, err error) {
 	x.nulls = slices.DeleteFunc(x.nulls, func(n *nulled) bool { return x.seen[target{n.c, n.before.ID}] != nil })
 	for _, n := range x.nulls {
@@ -180,8 +180,8 @@ func (t *Tx) carryOut(x *deletion) (first *Record, err error) {
 	return first, nil
 }
 
-// Restore takes a record out of the trash. What it refers to must be there, and its values for unique indexes must be
-// free.
+// Restore takes a record out of the trash. Records that it refers to must exist, and its values in unique indexes must
+// be free.
 func (t *Tx) Restore(collection, id string, rev uint64) (*Record, error) {
 	c, before, err := t.visible(collection, id, true)
 	if err != nil {
@@ -204,7 +204,7 @@ func (t *Tx) Restore(collection, id string, rev uint64) (*Record, error) {
 	return t.put(c, before, &after, keys.Restore)
 }
 
-// Purge deletes a record in the trash for good. Its history keeps who did what and when, but no data.
+// Purge permanently deletes a record that is in the trash. The history keeps who changed it and when, but no data.
 func (t *Tx) Purge(collection, id string, rev uint64) error {
 	c, before, err := t.visible(collection, id, true)
 	if err != nil {

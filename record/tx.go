@@ -13,30 +13,30 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// Tx is one transaction of an actor. It may be used only until the function that received it returns, and only in that
-// goroutine.
+// Tx is a transaction on behalf of an actor. It is valid only until the function that received it returns, and must not
+// be used by other goroutines.
 type Tx struct {
 	db      *DB
 	tx      engine.Tx
 	catalog *catalog
 	actor   Actor
-	env     query.Env // of rules: they see all records
-	seen    query.Env // of filters: they see what the actor may view
+	env     query.Env // for rules, which see all records
+	seen    query.Env // for filters, which see what the actor may view
 	made    int       // ids
 
 	finding   bool       // a query is being answered
 	followed  int        // references that it has followed
-	passwords *passwords // nil: none can be set
-	depth     *int       // of functions of Before
+	passwords *passwords // nil if passwords cannot be set
+	depth     *int       // of nested Before functions
 }
 
-// Engine returns the transaction of the engine.
+// Engine returns the underlying transaction of the engine.
 func (t *Tx) Engine() engine.Tx { return t.tx }
 
-// Actor returns who acts.
+// Actor returns the actor of the transaction.
 func (t *Tx) Actor() Actor { return t.actor }
 
-// As returns the same transaction for another actor.
+// As returns the same transaction on behalf of another actor.
 func (t *Tx) As(a Actor) *Tx {
 	as := t.db.newTx(t.tx, t.catalog, a)
 	as.passwords, as.depth = t.passwords, t.depth
@@ -63,7 +63,8 @@ func unknownCollection(name string) error {
 	return engine.Errorf(CodeUnknownCollection, "there is no collection %.80q", name)
 }
 
-// Get returns a record that the actor may view. Records in the trash are not found; Find lists them.
+// Get returns a record that the actor may view. It does not find records in the trash; use Find for these. The error
+// matches ErrNotFound if there is no such record.
 func (t *Tx) Get(collection, id string) (*Record, error) {
 	c, d, err := t.visible(collection, id, false)
 	if err != nil {
@@ -98,7 +99,7 @@ func notFound(c *collection, id string) error {
 	return engine.Errorf(CodeNotFound, "there is no record %.80q in %s", id, c.Name)
 }
 
-// Create adds a record with data, a JSON object. "" as id makes one: a UUID of version 7.
+// Create creates a record with the given data, a JSON object. If id is "", it is a new UUID of version 7.
 func (t *Tx) Create(collection, id string, data []byte) (*Record, error) {
 	c, err := t.collection(collection)
 	if err != nil {
@@ -111,7 +112,7 @@ func (t *Tx) Create(collection, id string, data []byte) (*Record, error) {
 	return t.create(c, id, d)
 }
 
-// create adds a record with data that lacks its defaults.
+// create creates a record. data does not have its defaults yet.
 func (t *Tx) create(c *collection, id string, data schema.Data) (*Record, error) {
 	d := &keys.Doc{ID: id, Rev: 1}
 	var err error
@@ -128,8 +129,8 @@ func (t *Tx) create(c *collection, id string, data schema.Data) (*Record, error)
 	return t.put(c, nil, d, keys.Create)
 }
 
-// admit asks the rule of an operation whether a record may be written, calls the functions of Before, checks the data,
-// hashes new passwords, and looks for the records that it newly refers to.
+// admit checks that a record may be written: it asks the rule, calls the Before functions, validates the data, hashes
+// new passwords, and checks new references.
 func (t *Tx) admit(c *collection, op Operation, before, d *keys.Doc) error {
 	row, kind := d, keys.Create
 	if before != nil {
@@ -157,7 +158,7 @@ func (t *Tx) admit(c *collection, op Operation, before, d *keys.Doc) error {
 	return nil
 }
 
-// newRev checks an id that the client has chosen, and returns the revision of the record.
+// newRev validates an id chosen by the client and returns the first revision of the new record.
 func (t *Tx) newRev(c *collection, id string) (uint64, error) {
 	if err := keys.CheckID(id); err != nil {
 		return 0, invalid(c, schema.Problems{{Pointer: "/id", Code: schema.CodePattern, Detail: err.Error()}})
@@ -176,8 +177,8 @@ func (t *Tx) newRev(c *collection, id string) (uint64, error) {
 	return last[0].Rev + 1, nil // it was purged
 }
 
-// newID returns a UUID of version 7 (RFC 9562) that sorts behind those that were made before it: its random bits begin
-// with the microseconds and with how many the transaction has made.
+// newID returns a UUID of version 7 (RFC 9562). It sorts after those made before: its random bits begin with the
+// microseconds and a counter of the transaction.
 func (t *Tx) newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[10:]) // never fails
@@ -192,8 +193,8 @@ func (t *Tx) newID() string {
 	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:]
 }
 
-// Update changes a record by a JSON merge patch (RFC 7396) of its data. rev is the revision that it must have; 0 is
-// any. A patch that changes nothing makes no revision.
+// Update applies a JSON merge patch (RFC 7396) to the data of a record. Unless rev is 0, the record must have that
+// revision; otherwise the error matches ErrRevision. A patch that changes nothing does not create a revision.
 func (t *Tx) Update(collection, id string, patch []byte, rev uint64) (*Record, error) {
 	c, before, err := t.visible(collection, id, false)
 	if err != nil {
@@ -209,7 +210,7 @@ func (t *Tx) Update(collection, id string, patch []byte, rev uint64) (*Record, e
 	return t.save(c, before, data)
 }
 
-// save gives a record other data, if the actor may and they differ.
+// save replaces the data of a record if they differ and the rules allow it.
 func (t *Tx) save(c *collection, before *keys.Doc, data schema.Data) (*Record, error) {
 	after := *before
 	after.Data = data
@@ -231,7 +232,7 @@ func checkRev(c *collection, d *keys.Doc, rev uint64) error {
 	return nil
 }
 
-// hashPasswords replaces new passwords by their hashes.
+// hashPasswords replaces new passwords with their hashes.
 func (t *Tx) hashPasswords(c *collection, d *keys.Doc, skip func(i int) bool) error {
 	for i := range c.Fields {
 		text, ok := d.Data.Get(i).Text()
@@ -247,7 +248,7 @@ func (t *Tx) hashPasswords(c *collection, d *keys.Doc, skip func(i int) bool) er
 	return nil
 }
 
-// checkReferences reports references to records that are not there or that the actor may not view.
+// checkReferences reports references to records that do not exist or that the actor may not view.
 func (t *Tx) checkReferences(c *collection, d *keys.Doc, skip func(i int) bool) error {
 	var bad schema.Problems
 	for i := range c.Fields {
@@ -291,7 +292,7 @@ func (t *Tx) put(c *collection, before, after *keys.Doc, op keys.Op) (*Record, e
 	return newRecord(c, after), nil
 }
 
-// stored returns the error for one of storing a record.
+// stored converts an error of package keys.
 func (t *Tx) stored(c *collection, err error) error {
 	if d, ok := errors.AsType[*keys.DuplicateError](err); ok {
 		return engine.Errorf(CodeExists, "%s: %w", c.Name, d)

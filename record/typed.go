@@ -12,20 +12,20 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// Meta has the columns of a record: its id, its revision, and who did what when. Structs of a Set embed it.
+// Meta has the columns of a record: id, revision, and by whom and when it was created, updated, deleted and restored.
+// The structs of a Set embed it.
 type Meta = schema.Meta
 
-// Set is a collection whose records are values of T, a struct that embeds Meta and whose tags describe the fields; see
-// schema.Of. Programs declare their sets once, as package variables, and pass them to DB.Use. A Set is safe for
-// concurrent use.
+// Set is a collection whose records are values of T, a struct that embeds Meta and describes the fields with tags; see
+// schema.Of. Declare sets as package variables and pass them to DB.Use. A Set is safe for concurrent use.
 type Set[T any] struct {
 	collection schema.Collection
 	err        error
 	codec      atomic.Pointer[schema.Codec[T]] // the last one that was used
 }
 
-// Of returns a set of T. c says what tags cannot: the name, rules, labels, indexes of several fields, and more fields
-// than T has, which a Set leaves as they are. What is wrong with c or T is reported by DB.Use.
+// Of returns a Set of T. c adds what tags cannot express: the name, rules, labels, indexes on several fields, and
+// fields that T does not have, which a Set does not change. DB.Use reports errors in c or T.
 //
 //	var Posts = record.Of[Post](schema.Collection{Name: "posts", Rules: schema.Rules{View: "true", Update: "author = @auth.id"}})
 func Of[T any](c schema.Collection) *Set[T] {
@@ -61,7 +61,7 @@ type Definition interface {
 
 func (s *Set[T]) define() (schema.Collection, error) { return s.collection, s.err }
 
-// Use is Define for the collections of sets.
+// Use calls Define with the collections of the sets.
 func (db *DB) Use(sets ...Definition) error {
 	var all []schema.Collection
 	var bad error
@@ -76,17 +76,17 @@ func (db *DB) Use(sets ...Definition) error {
 	return errors.Join(bad, db.Define(all...))
 }
 
-// Runner runs the operations of a Set: a *Tx runs them within its transaction, and what DB.As returns as one transaction
-// each.
+// Runner runs the operations of a Set. A *Tx runs them in its transaction; a *Direct runs each in a separate
+// transaction.
 type Runner interface {
 	run(write bool, fn func(*Tx) error) error
 }
 
 func (t *Tx) run(_ bool, fn func(*Tx) error) error { return fn(t) }
 
-// Direct runs each operation of a Set as a transaction of its own.
+// Direct is a Runner that runs each operation in a separate transaction; see DB.As.
 type Direct struct {
-	// Read is how fresh the reads are. The zero value is linearizable.
+	// Read is the consistency of reads. The zero value is linearizable.
 	Read engine.Read
 
 	db    *DB
@@ -94,7 +94,7 @@ type Direct struct {
 	actor Actor
 }
 
-// As returns a Runner for single operations of an actor.
+// As returns a Runner that runs single operations on behalf of a.
 func (db *DB) As(ctx context.Context, a Actor) *Direct { return &Direct{db: db, ctx: ctx, actor: a} }
 
 func (d *Direct) run(write bool, fn func(*Tx) error) (err error) {
@@ -106,7 +106,7 @@ func (d *Direct) run(write bool, fn func(*Tx) error) (err error) {
 	return err
 }
 
-// Get returns a record that the actor may view.
+// Get returns a record that the actor may view; see Tx.Get.
 func (s *Set[T]) Get(r Runner, id string) (v *T, err error) {
 	err = r.run(false, func(tx *Tx) error {
 		found, err := tx.Get(s.Name(), id)
@@ -118,9 +118,9 @@ func (s *Set[T]) Get(r Runner, id string) (v *T, err error) {
 	return v, err
 }
 
-// Create adds v as a record, with the ID in its Meta if there is one, and with defaults for fields that are null. v then
-// is the record as it was stored, without passwords. Functions of transactions, which may run more than once, should make
-// v themselves, so that each run begins with the same.
+// Create creates a record from v, with the ID in its Meta if it is set. Null fields get their defaults. Afterwards v is
+// the stored record, without passwords. In a transaction function, which may run more than once, create v inside the
+// function so that each run starts with the same value.
 func (s *Set[T]) Create(r Runner, v *T) error {
 	return s.write(r, v, func(tx *Tx, c *collection, codec *schema.Codec[T]) (*Record, error) {
 		data, err := codec.Encode(schema.Data{}, v)
@@ -131,9 +131,9 @@ func (s *Set[T]) Create(r Runner, v *T) error {
 	})
 }
 
-// Save stores the fields of v. If the Rev in its Meta is 0, it creates the record; otherwise that must be the revision
-// of the record, so that nobody else's change is lost: ErrRevision says that it is not. v then is the record as it was
-// stored; see Create.
+// Save stores the fields of v. If the Rev in its Meta is 0, Save creates the record. Otherwise the record must have
+// that revision, so that no change by others is lost; if it does not, the error matches ErrRevision. Afterwards v is
+// the stored record; see Create.
 func (s *Set[T]) Save(r Runner, v *T) error {
 	return s.write(r, v, func(tx *Tx, c *collection, codec *schema.Codec[T]) (*Record, error) {
 		m := codec.Meta(v)
@@ -160,8 +160,8 @@ func (s *Set[T]) Save(r Runner, v *T) error {
 	})
 }
 
-// write runs an operation that stores v and returns the record. v changes when the transaction is over, because the
-// operation may run more than once.
+// write runs an operation that stores v. It changes v only after the transaction, because the operation may run more
+// than once.
 func (s *Set[T]) write(r Runner, v *T, fn func(*Tx, *collection, *schema.Codec[T]) (*Record, error)) error {
 	var stored *T
 	err := r.run(true, func(tx *Tx) error {
@@ -185,7 +185,7 @@ func (s *Set[T]) write(r Runner, v *T, fn func(*Tx, *collection, *schema.Codec[T
 	return err
 }
 
-// Delete moves a record into the trash. rev is the revision that it must have; 0 is any.
+// Delete moves a record into the trash; see Tx.Delete.
 func (s *Set[T]) Delete(r Runner, id string, rev uint64) error {
 	return r.run(true, func(tx *Tx) error {
 		_, err := tx.Delete(s.Name(), id, rev)
@@ -193,7 +193,7 @@ func (s *Set[T]) Delete(r Runner, id string, rev uint64) error {
 	})
 }
 
-// Restore takes a record out of the trash. rev is the revision that it must have; 0 is any.
+// Restore takes a record out of the trash; see Tx.Restore.
 func (s *Set[T]) Restore(r Runner, id string, rev uint64) (v *T, err error) {
 	err = r.run(true, func(tx *Tx) error {
 		restored, err := tx.Restore(s.Name(), id, rev)
@@ -205,7 +205,7 @@ func (s *Set[T]) Restore(r Runner, id string, rev uint64) (v *T, err error) {
 	return v, err
 }
 
-// codecOf returns the codec for the collection as it is stored.
+// codecOf returns the codec for the stored collection.
 func (s *Set[T]) codecOf(c *collection) (*schema.Codec[T], error) {
 	if s.err != nil {
 		return nil, s.err
@@ -221,7 +221,7 @@ func (s *Set[T]) codecOf(c *collection) (*schema.Codec[T], error) {
 	return codec, nil
 }
 
-// decode returns a record as a T. Fields for passwords stay empty.
+// decode returns a record as a T. Password fields stay empty.
 func (s *Set[T]) decode(r *Record) (*T, error) {
 	codec, err := s.codecOf(r.in)
 	if err != nil {
@@ -240,8 +240,8 @@ func (s *Set[T]) decode(r *Record) (*T, error) {
 	return v, nil
 }
 
-// By returns an index of columns and fields, those with - before them in descending order, for the orders of queries:
-// By("state", "-published") is called by_state_published.
+// By returns an index on columns and fields; a name with - before it is in descending order. Its name is made of the
+// fields: By("state", "-published") is named by_state_published.
 func By(fields ...string) schema.Index {
 	x := schema.Index{Name: "by"}
 	for _, f := range fields {

@@ -11,8 +11,8 @@ import (
 	"github.com/skerrydb/skerry/record/query"
 )
 
-// Query asks for records of a Set. The zero value asks for all of them, by id: the oldest first, if the ids were not
-// chosen by clients.
+// Query selects records of a Set. The zero value selects all, sorted by id: oldest first, unless clients choose the
+// ids.
 type Query struct {
 	Filter string // a condition in the language of package expr, with ? for values that follow the query; "" is every record
 	Sort   string // columns and fields, with - for descending order: "-created,title"
@@ -91,8 +91,8 @@ func (s *Set[T]) page(r Runner, p url.Values) (items []*T, next string, total in
 	return items, next, total, err
 }
 
-// List returns a page of the records that meet a query and that the actor may list, and the cursor of the page that
-// follows, "" after the last one. args are the values of the filter's placeholders; see expr.Bind:
+// List returns a page of the records that match q and that the actor may list, and the cursor of the next page, or ""
+// after the last page. args are the values of the placeholders in the filter; see expr.Bind:
 //
 //	page, next, err := Posts.List(tx, record.Query{Filter: "author = ?", Sort: "-created"}, author)
 func (s *Set[T]) List(r Runner, q Query, args ...any) (items []*T, next string, err error) {
@@ -104,9 +104,9 @@ func (s *Set[T]) List(r Runner, q Query, args ...any) (items []*T, next string, 
 	return items, next, err
 }
 
-// Find returns an iterator over the records that meet a query and that the actor may list; see List. It reads them in
-// batches: within a Tx all see the same state, otherwise each batch is a transaction of its own. An error is the last
-// pair. The loop may change records, but those that it moves behind its place in the order come again.
+// Find returns an iterator over the records that match q and that the actor may list; see List. It reads in batches. In
+// a Tx all batches see the same state; otherwise each batch is a separate transaction. An error is yielded last. The
+// loop may change records, but a record that it moves to a later place in the order is yielded again.
 func (s *Set[T]) Find(r Runner, q Query, args ...any) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		p, err := q.params(args)
@@ -135,7 +135,7 @@ func (s *Set[T]) Find(r Runner, q Query, args ...any) iter.Seq2[*T, error] {
 	}
 }
 
-// First returns the first record that meets a query and that the actor may list; see List. If there is none, the error
+// First returns the first record that matches q and that the actor may list; see List. If there is none, the error
 // matches ErrNotFound.
 func (s *Set[T]) First(r Runner, q Query, args ...any) (*T, error) {
 	q.Limit = 1

@@ -5,8 +5,8 @@ import "iter"
 // historyBatch is how many changes History reads at once.
 const historyBatch = 100
 
-// History returns an iterator over the changes of a record, the newest first; see Tx.History. Within a Tx all see the
-// same state, otherwise each batch of changes is a transaction of its own. An error is the last pair.
+// History returns an iterator over the changes of a record, newest first; see Tx.History. In a Tx all batches see the
+// same state; otherwise each batch is a separate transaction. An error is yielded last.
 func (s *Set[T]) History(r Runner, id string) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for before := uint64(0); ; {
@@ -32,7 +32,7 @@ func (s *Set[T]) History(r Runner, id string) iter.Seq2[*Change, error] {
 	}
 }
 
-// GetAsOf returns a record as it was; see Tx.GetAsOf.
+// GetAsOf returns an earlier state of a record; see Tx.GetAsOf.
 func (s *Set[T]) GetAsOf(r Runner, id string, m Moment) (v *T, err error) {
 	err = r.run(false, func(tx *Tx) error {
 		past, err := tx.GetAsOf(s.Name(), id, m)
@@ -44,8 +44,7 @@ func (s *Set[T]) GetAsOf(r Runner, id string, m Moment) (v *T, err error) {
 	return v, err
 }
 
-// Revert gives a record the data that it had after the revision to; see Tx.Revert. rev is the revision that it must have;
-// 0 is any.
+// Revert restores the data of an earlier revision; see Tx.Revert.
 func (s *Set[T]) Revert(r Runner, id string, to, rev uint64) (v *T, err error) {
 	err = r.run(true, func(tx *Tx) error {
 		reverted, err := tx.Revert(s.Name(), id, to, rev)

@@ -13,24 +13,24 @@ import (
 	"github.com/skerrydb/skerry/record/keys"
 )
 
-// MaxUndo is how many changes, of anyone, Undo looks at.
+// MaxUndo is how many changes Undo reads, including those of other users.
 const MaxUndo = 10_000
 
-// undoRounds is how often Undo tries what was not possible because of other records.
+// undoRounds is how often Undo retries records that other records prevented from being undone.
 const undoRounds = 16
 
-// Undone is what Undo does to one record.
+// Undone reports what Undo did to one record.
 type Undone struct {
 	Collection string   `json:"collection"`
 	ID         string   `json:"id"`
 	Op         string   `json:"op,omitempty"` // update, delete or restore; "": nothing is left to do
 	Members    []string `json:"members,omitempty"`
 
-	// Conflict says why the record stays as it is.
+	// Conflict explains why the record was left unchanged.
 	Conflict string `json:"conflict,omitempty"`
 }
 
-// String describes what is done.
+// String describes what was done.
 func (u *Undone) String() string {
 	text := u.Collection + " " + u.ID + ": "
 	switch {
@@ -55,10 +55,10 @@ type undo struct {
 	op      keys.Op
 }
 
-// Undo takes back all changes that the user by has made since a time, in all collections, and returns what it does to
-// each record. A record stays as it is, with a Conflict, if another user has changed the same members since, if it
-// cannot be as it was because of other records, or if what is needed was purged or redacted. Passwords are not taken
-// back. With dry, nothing is written. Only system actors may do that.
+// Undo undoes all changes that user by made since a time, in all collections, and returns what it did to each record. A
+// record is left unchanged, with a Conflict, if another user has since changed the same members, if other records
+// prevent it, or if the history was purged or redacted. Passwords are not undone. If dry is set, nothing is written.
+// Only system actors may undo.
 func (db *DB) Undo(ctx context.Context, a Actor, by string, since time.Time, dry bool) (all []*Undone, err error) {
 	_, err = db.Update(ctx, a, func(tx *Tx) error {
 		if all, err = tx.Undo(by, since); err == nil && dry {
@@ -74,7 +74,7 @@ func (db *DB) Undo(ctx context.Context, a Actor, by string, since time.Time, dry
 
 var errDry = errors.New("a dry run writes nothing")
 
-// Undo is DB.Undo within a transaction.
+// Undo is DB.Undo in a transaction.
 func (t *Tx) Undo(by string, since time.Time) ([]*Undone, error) {
 	if !t.actor.System {
 		return nil, engine.Errorf(CodeRefused, "only the program and superadmins may undo the changes of a user")
@@ -126,8 +126,8 @@ func (t *Tx) changesSince(c *collection, since time.Time, read *int) (all []*und
 	return all, nil
 }
 
-// UndoChange takes back one change of a record, if no later change has changed the same members. That needs the rule for
-// histories, and that for updates; to take back a creation or deletion, that for deletions.
+// UndoChange undoes one change of a record, unless a later change has changed the same members. It needs the history
+// rule, and the update rule or, for a creation, deletion or restoration, the delete rule.
 func (t *Tx) UndoChange(collection, id string, rev uint64) (*Undone, error) {
 	c, d, err := t.historic(collection, id)
 	if err != nil {
@@ -168,7 +168,7 @@ func orRefused(err error, c *collection, op Operation) error {
 	return engine.Errorf(CodeRefused, "the %v rule of %s does not allow this", op, c.Name)
 }
 
-// undo takes back the changes of records for which mine returns true.
+// undo undoes the changes of records for which mine returns true.
 func (t *Tx) undo(todo []*undo, mine func(*keys.Change) bool) (all []*Undone, err error) {
 	for _, u := range todo {
 		all = append(all, &u.Undone)
@@ -186,7 +186,7 @@ func (t *Tx) undo(todo []*undo, mine func(*keys.Change) bool) (all []*Undone, er
 	return all, nil
 }
 
-// undoOnce does what is possible now, and returns what is not because of other records.
+// undoOnce undoes what it can and returns the records that other records prevented from being undone.
 func (t *Tx) undoOnce(todo []*undo, mine func(*keys.Change) bool) (left []*undo, err error) {
 	for _, u := range todo {
 		if err := t.planUndo(u, mine); err != nil {
@@ -206,7 +206,7 @@ func (t *Tx) undoOnce(todo []*undo, mine func(*keys.Change) bool) (left []*undo,
 	return left, nil
 }
 
-// planUndo finds out what a record was before the changes.
+// planUndo determines the state of a record before the changes.
 func (t *Tx) planUndo(u *undo, mine func(*keys.Change) bool) error {
 	u.Op, u.Members, u.Conflict = "", nil, ""
 	before, err := keys.Get(t.tx, u.c.Collection, u.ID)
@@ -271,7 +271,7 @@ func (l *line) back(mine bool, old []byte) {
 	}
 }
 
-// settleUndo sets what is to be done, or the conflict.
+// settleUndo decides what to do, or sets the conflict.
 func (t *Tx) settleUndo(u *undo, before *keys.Doc, lines map[string]*line, trash *line) error {
 	set := map[string][]byte{}
 	var frozen []string
@@ -339,7 +339,7 @@ func (t *Tx) settleUndo(u *undo, before *keys.Doc, lines map[string]*line, trash
 	return nil
 }
 
-// applyUndo stores what planUndo has found out.
+// applyUndo stores the result of planUndo.
 func (t *Tx) applyUndo(u *undo) error {
 	before, err := keys.Get(t.tx, u.c.Collection, u.ID)
 	if err != nil {

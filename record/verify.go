@@ -9,32 +9,32 @@ import (
 	"github.com/skerrydb/skerry/record/keys"
 )
 
-// verifyStep is how many pairs one transaction of a verification looks at.
+// verifyStep is how many pairs one transaction of a verification reads.
 const verifyStep = 500
 
-// Fault is a place where the data of a collection contradict each other.
+// Fault is an inconsistency in the stored data of a collection.
 type Fault = keys.Fault
 
-// Verification is what Verify has found out about one collection.
+// Verification is the result of Verify for one collection.
 type Verification struct {
 	Collection string `json:"collection"`
 	Changes    int    `json:"changes"` // how many were looked at
 	Records    int    `json:"records"`
 	Entries    int    `json:"entries"` // of indexes
 
-	// Uncounted is set if the numbers of records were not compared with the counters, because others kept writing.
+	// Uncounted is set if the counters could not be compared because others kept writing.
 	Uncounted bool `json:"uncounted,omitempty"`
 
-	// Fault is the first fault, with which the verification of the collection has ended.
+	// Fault is the first fault. The verification of the collection stops there.
 	Fault *Fault `json:"fault,omitempty"`
 }
 
-// Verify looks for contradictions within collections, all of them if none is named: changes that were altered, removed,
-// inserted or moved after they were written, and records, counters and index entries that are not what the changes have
-// made of them. It reads in steps, between which others may write, and calls progress, which may be nil, after each.
+// Verify looks for inconsistencies in the named collections, or in all if none is named: changes that were altered,
+// removed, inserted or moved, and records, counters and index entries that do not match the changes. It reads in small
+// steps and does not block writes. After each step it calls progress, unless it is nil.
 //
-// Someone who can write the store can also write a chain of hashes anew from the first change on. To detect that, keep
-// Head at another place.
+// Anyone who can write the store can also recompute the chain of hashes. To detect that, keep the result of Tx.Head
+// elsewhere.
 func (db *DB) Verify(ctx context.Context, names []string, progress func(Verification)) (all []Verification, err error) {
 	var c *catalog
 	if _, err := db.eng.View(ctx, engine.Read{}, func(tx engine.Tx) (err error) { c, err = db.load(tx); return err }); err != nil {
@@ -89,14 +89,14 @@ func (db *DB) verify(ctx context.Context, k *keys.Collection, progress func(Veri
 	return r, nil
 }
 
-// Head is the end of the chain of changes of a collection.
+// Head is the end of a collection's chain of changes.
 type Head struct {
 	Collection string `json:"collection"`
 	Changes    uint64 `json:"changes"` // since the creation of the collection
 	Hash       []byte `json:"hash"`    // SHA-256
 }
 
-// Head returns the end of the chain of changes of a collection.
+// Head returns the end of a collection's chain of changes. Only system actors may read it.
 func (t *Tx) Head(collection string) (Head, error) {
 	c, err := t.collection(collection)
 	if err != nil {

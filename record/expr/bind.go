@@ -9,8 +9,8 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// Bind returns an expression whose placeholders, each a ?, are replaced by the values of args as literals, so that no
-// text in args can become anything else than a literal. A ? in a text, and that of the operator ?=, is not a placeholder.
+// Bind replaces the placeholders (?) of an expression with the values of args, written as literals, so that no value
+// can change the meaning of the expression. A ? in a string or in the operator ?= is not a placeholder.
 //
 //	Bind("owner = ? && created > ?", id, time.Now().Add(-time.Hour))
 //

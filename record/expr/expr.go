@@ -1,9 +1,12 @@
-// Package expr is the expression language of records, in which filters, access rules and subscriptions are written:
+// Package expr implements the expression language of filters, access rules and subscriptions:
 //
 //	status = "open" && (total > 100 || owner.name ~ "bo") && created > @now - 7d
 //
+// Parse and ParseJSON return a tree of Expr nodes, which are immutable; their errors are *Error with a position. String
+// and AppendJSON print a tree. Package query gives it a meaning.
+//
 // It knows the syntax: text, JSON and the tree of both. It must not know collections, what names mean, or how an
-// expression is carried out.
+// expression is evaluated.
 package expr
 
 import (
@@ -21,11 +24,11 @@ const (
 	MaxNames     = 8        // names of a path
 )
 
-// Span is where something stands in the text of an expression: from the byte Pos up to the byte End. In an expression
-// that was read from JSON both are offsets in the JSON text.
+// Span is a range of bytes in the text of an expression, from Pos up to End. For expressions parsed from JSON, both are
+// offsets in the JSON text.
 type Span struct{ Pos, End int }
 
-// At returns the span itself. It makes every node that embeds a Span an Expr.
+// At returns the span. Every node that embeds a Span is thereby an Expr.
 func (s Span) At() Span { return s }
 
 // Expr is a node of an expression: *And, *Or, *Not, *Compare or *In. An Expr is immutable once parsed.
@@ -57,14 +60,14 @@ type Compare struct {
 	Left, Right Operand
 }
 
-// In is true if X equals one of the values of the list, which may be empty.
+// In is true if X equals one of the values in the list, which may be empty.
 type In struct {
 	Span
 	X    Operand
 	List []Operand
 }
 
-// Op is a comparison.
+// Op is a comparison operator.
 type Op uint8
 
 // The comparisons.
@@ -82,10 +85,10 @@ const (
 
 var ops = [...]string{Equal: "=", NotEqual: "!=", Less: "<", LessEqual: "<=", Greater: ">", GreaterEqual: ">=", Match: "~", NotMatch: "!~", Has: "?="}
 
-// String returns the operator as it is written.
+// String returns the operator as written.
 func (o Op) String() string { return ops[o] }
 
-// Flip returns the comparison that holds with its sides exchanged. Match, NotMatch and Has have none.
+// Flip returns the operator with exchanged sides. Match, NotMatch and Has have none.
 func (o Op) Flip() (Op, bool) {
 	switch o {
 	case Less:
@@ -109,13 +112,13 @@ type Path struct {
 	Names []string // at least one
 }
 
-// Var names something outside of the record: @now, @auth.id.
+// Var names a value outside the record: @now, @auth.id.
 type Var struct {
 	Span
 	Names []string // at least one, without the @
 }
 
-// Literal is a value that the expression states.
+// Literal is a constant value.
 type Literal struct {
 	Span
 	Value value.Value
@@ -128,13 +131,13 @@ type Shift struct {
 	By time.Duration
 }
 
-// Error is a fault in the text of an expression.
+// Error is an error in the text of an expression.
 type Error struct {
 	Pos  int    // offset of the fault in bytes
 	Text string // what is wrong, and if possible what to write instead
 }
 
-// Error returns the text with the place, counted from 1 as editors do.
+// Error returns the text and the position, counted from 1.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s at character %d", e.Text, e.Pos+1)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// Parse reads an expression. An error is an *Error with the place of the fault. An empty text is an error.
+// Parse parses an expression. Errors are *Error with the position. An empty text is an error.
 func Parse(text string) (Expr, error) {
 	if len(text) > MaxTextBytes {
 		return nil, &Error{Text: fmt.Sprintf("the expression is too long (%d bytes, limit %d)", len(text), MaxTextBytes)}
@@ -58,7 +58,7 @@ func (p *parser) is(sign_, keyword string) bool {
 // keywords cannot name fields at the beginning of a path.
 var keywords = []string{"and", "or", "not", "in", "true", "false", "null"}
 
-// Reserved reports whether name is a keyword of the language, which a field must not be called.
+// Reserved reports whether name is a keyword of the language, which cannot name a field.
 func Reserved(name string) bool { return slices.Contains(keywords, name) }
 
 func (p *parser) or() (Expr, error) {

@@ -8,13 +8,13 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// String returns x as text that Parse reads as the same expression. Expressions that differ only in spaces, needless
-// parentheses, keywords or the form of their values have the same text.
+// String returns x as text that Parse parses as the same expression. Expressions that differ only in spaces, redundant
+// parentheses, keywords or the notation of values have the same text.
 func String(x Expr) string {
 	return string(appendExpr(nil, x, nil))
 }
 
-// OperandString returns an operand as it is written in an expression.
+// OperandString returns an operand as written in an expression.
 func OperandString(x Operand) string { return string(appendOperand(nil, x)) }
 
 // appendExpr appends x, which stands within another expression or none. An Or within an And needs parentheses.

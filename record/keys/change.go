@@ -53,8 +53,8 @@ type Change struct {
 	// redacted. Edits reads it.
 	Body []byte
 
-	// Full is the record after the change as it is stored, without passwords, which some changes have so that older
-	// states are found in few steps; else nil.
+	// Full is the stored record after the change, without passwords. Only some changes have it, so that older states
+	// can be built in few steps; otherwise it is nil.
 	Full []byte
 
 	// Redaction says when and by whom the body was redacted.
@@ -63,7 +63,7 @@ type Change struct {
 	sum [sha256.Size]byte // of body and Full if they were redacted
 }
 
-// Redacted reports whether the change has lost its body.
+// Redacted reports whether the body was redacted.
 func (c *Change) Redacted() bool { return c.Body == nil }
 
 // bodySum returns what the chain has of body and Full.
@@ -278,8 +278,7 @@ func Edits(body []byte) (all []Edit, err error) {
 	return all, nil
 }
 
-// Public returns the JSON Patch as people may see it: of a password only that it has changed. It is nil if it was
-// redacted.
+// Public returns the body for users: of a password, it shows only that it changed. It is nil if the body was redacted.
 func (c *Change) Public(k *schema.Compiled) []byte {
 	secret := func(name string) bool { return slices.Contains(k.Secrets(), name) }
 	all, err := Edits(c.Body)

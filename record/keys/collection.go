@@ -15,7 +15,7 @@ import (
 // MaxCollections is how many collections a store can have.
 const MaxCollections = 1_000
 
-// Collection is a collection as it is stored. It is immutable.
+// Collection is a stored collection. It is immutable.
 type Collection struct {
 	*schema.Compiled
 	ID      uint32 // never used again
@@ -25,7 +25,7 @@ type Collection struct {
 	lastID  uint16 // of an index
 }
 
-// Stored returns the indexes as they are stored: the declared ones and those that references need.
+// Stored returns the stored indexes: the declared ones and those that references need.
 func (c *Collection) Stored() []Index { return c.stored }
 
 // description is a Collection as JSON.
@@ -44,8 +44,8 @@ type state struct {
 	Ready bool   `json:"ready"`
 }
 
-// Next returns c as another description makes it, with its indexes. An index that is new, or whose fields are others or
-// have other types than before, is ready at once only if c is new: otherwise it must be built.
+// Next returns c with another description and its indexes. If c is new, the indexes are ready. Otherwise, new indexes,
+// and indexes whose fields have changed or have other types, must be built first.
 func (c *Collection) Next(k *schema.Compiled) *Collection {
 	n := &Collection{Compiled: k, ID: c.ID, Version: c.Version + 1, lastID: c.lastID}
 	if n.form = n.Version; c.Version > 0 && k.SameForm(c.Compiled) {
@@ -122,8 +122,8 @@ func schemaKey(name string) []byte {
 
 var epoch = []byte{keyspace.Records, epochKey}
 
-// Epoch returns a text that is another one after each change of a description. "" is before the first. Load returns the
-// same as long as it is the same, also if a change before it was never committed.
+// Epoch returns a string that changes with every change of a description; it is "" before the first. As long as it is
+// the same, Load returns the same collections.
 func Epoch(tx engine.Tx) (string, error) {
 	val, _, err := tx.Get(epoch)
 	return string(val), err

@@ -11,7 +11,8 @@ func cursorKey(collection uint32, name string) []byte {
 	return append(prefix(cursorKeys, collection), name...)
 }
 
-// Cursor returns the number of the last change of a collection that a named function has seen, and whether it is stored.
+// Cursor returns the number of the last change of a collection that a named After function has processed, and whether
+// it is stored.
 func Cursor(tx engine.Tx, c *Collection, name string) (seq uint64, ok bool, err error) {
 	val, ok, err := tx.Get(cursorKey(c.ID, name))
 	if err != nil || !ok {
@@ -24,12 +25,12 @@ func Cursor(tx engine.Tx, c *Collection, name string) (seq uint64, ok bool, err 
 	return seq, true, nil
 }
 
-// SetCursor stores the number of the last change that a named function has seen.
+// SetCursor stores the number of the last change that a named After function has processed.
 func SetCursor(tx engine.Tx, c *Collection, name string, seq uint64) error {
 	return tx.Put(cursorKey(c.ID, name), binary.AppendUvarint(nil, seq))
 }
 
-// After returns the first change of a collection with a number above seq, nil if there is none.
+// After returns the first change of a collection with a number above seq, or nil if there is none.
 func After(tx engine.Tx, c *Collection, seq uint64) (*Change, error) {
 	for p, err := range tx.Scan(logKey(c.ID, seq+1), prefix(logKeys, c.ID+1)) {
 		if err != nil {

@@ -1,7 +1,11 @@
-// Package keys keeps records in the ordered keys of an engine: documents, the entries of indexes, and the history of
-// changes.
+// Package keys stores records in the ordered keys of an engine: documents, index entries and the history of changes. It
+// also finds records by these keys.
 //
-// It knows the layout of these keys and how to find records by them. It must not know who may do what, or why a record
+// Put and Remove are the only ways to change a record; Find, Count and Each search and report a Plan. All
+// functions work in a transaction of the caller. A *Collection is immutable. Results do not alias the engine's memory.
+// Errors are typed (*DuplicateError, *ScanError and others) or have an engine code.
+//
+// It knows the layout of the keys and how to find records by them. It must not know who may do what, or why a record
 // changes.
 package keys
 
@@ -16,7 +20,7 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// Doc is one record as it is stored.
+// Doc is a record as stored.
 type Doc struct {
 	ID      string
 	Rev     uint64 // 1 after the creation, one more with each change
@@ -37,7 +41,7 @@ type Mark struct {
 	By string    // id of the user; "": the program
 }
 
-// Stamp is what a Mark of a Doc is about.
+// Stamp says what a Mark of a Doc is about.
 type Stamp int
 
 // The stamps. In the data: do not change.

@@ -168,8 +168,8 @@ func ChangesOf(tx engine.Tx, c *Collection, id string, before uint64) iter.Seq2[
 	}
 }
 
-// Remove deletes a record for good: the bodies of its changes are redacted, and the purge becomes its last change. If it
-// has more than MaxRedact changes with bodies, nothing is written and the error is engine.CodeLimit: redact some first.
+// Remove deletes a record for good: it redacts the bodies of its changes, and the purge becomes its last change. If
+// more than MaxRedact changes have bodies, nothing is written and the error is engine.CodeLimit: redact some first.
 func Remove(tx engine.Tx, c *Collection, before *Doc, ch *Change) error {
 	if _, err := c.stillThere(tx, before, before.ID); err != nil {
 		return err
@@ -195,9 +195,9 @@ func Remove(tx engine.Tx, c *Collection, before *Doc, ch *Change) error {
 	return n.write(tx, c)
 }
 
-// Redact removes the bodies of a record's changes, all of them or that with a revision, and returns how many there were.
-// Who did what and when remains, and so does the chain. If there are more than MaxRedact, nothing is written and the
-// error is engine.CodeLimit.
+// Redact removes the bodies of a record's changes, or of one revision, and returns how many there were. Who made each
+// change and when remains, and so does the chain. If there are more than MaxRedact, nothing is written and the error is
+// engine.CodeLimit.
 func Redact(tx engine.Tx, c *Collection, id string, rev uint64, m Mark) (int, error) {
 	var all []*Change
 	before := uint64(0)
@@ -227,8 +227,8 @@ func Redact(tx engine.Tx, c *Collection, id string, rev uint64, m Mark) (int, er
 	return len(all), nil
 }
 
-// Moment is a state in the past: after the last change at or before At, after the change Seq of the collection, or
-// after the revision Rev of a record. One of them is set.
+// Moment is a past state: after the last change at or before At, after change number Seq of the collection, or after
+// revision Rev of a record. Exactly one is set.
 type Moment struct {
 	At  time.Time
 	Seq uint64
@@ -246,7 +246,7 @@ func (m Moment) after(ch *Change) bool {
 	return ch.At.After(m.At)
 }
 
-// GoneError says that a state is not known any more.
+// GoneError reports that a state can no longer be determined.
 type GoneError struct {
 	ID       string
 	Redacted uint64 // the revision whose change was redacted; 0: older changes were removed
@@ -260,8 +260,8 @@ func (e *GoneError) Error() string {
 	return fmt.Sprintf("the history of record %s does not reach back that far", e.ID)
 }
 
-// Past returns a record as it was, without passwords; nil if it was not there. It reads about FullEvery changes. A
-// record that was purged is not there at any time. The error may be a *GoneError.
+// Past returns an earlier state of a record without passwords, or nil if there was no such record. It reads about
+// FullEvery changes. A purged record has no past states. The error may be a *GoneError.
 func Past(tx engine.Tx, c *Collection, id string, m Moment) (*Doc, error) {
 	d, err := Get(tx, c, id)
 	if err != nil || d == nil {
@@ -270,7 +270,7 @@ func Past(tx engine.Tx, c *Collection, id string, m Moment) (*Doc, error) {
 	return PastOf(tx, c, d, m)
 }
 
-// PastOf is Past of a record that was read in the same transaction.
+// PastOf is Past for a record that was read in the same transaction.
 func PastOf(tx engine.Tx, c *Collection, d *Doc, m Moment) (*Doc, error) {
 	at, known, err := c.revisionAt(tx, d, m)
 	if err != nil {

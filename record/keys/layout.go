@@ -33,7 +33,7 @@ const (
 	MaxEntryBytes = 1_500 // values of a record in one index
 )
 
-// CheckID reports why id is not an id of a record: from 1 to MaxIDBytes letters, digits, _ and -.
+// CheckID reports why id is not a valid record id: 1 to MaxIDBytes letters, digits, _ and -.
 func CheckID(id string) error {
 	if id == "" || len(id) > MaxIDBytes {
 		return fmt.Errorf("an id must have 1 to %d characters, not %d", MaxIDBytes, len(id))
@@ -46,7 +46,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// IsLog reports whether a key is of the log of changes of a collection.
+// IsLog reports whether a key belongs to the log of changes of a collection.
 func IsLog(key []byte) bool {
 	return len(key) > 2 && key[0] == keyspace.Records && key[1] == logKeys
 }
@@ -68,7 +68,7 @@ func logKey(collection uint32, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(logKeys, collection), seq)
 }
 
-// Index is an index of a collection as it is stored.
+// Index is a stored index of a collection.
 type Index struct {
 	schema.Index
 	ID    uint16 // never used again within the collection

@@ -16,9 +16,9 @@ func (d *Doc) lastMark() (last time.Time) {
 	return last
 }
 
-// Trim removes the oldest changes of a collection that were made before a time, up to the number upTo and at most n of
-// them, and returns how many these were. What is left begins with an anchor, so that its chain can be verified, and records can be seen as they were
-// at any time after it. If the chain is broken there, nothing is removed and the error is engine.CodeCorrupt.
+// Trim removes the oldest changes of a collection: those made before a time, with numbers up to upTo, and at most n. It
+// returns how many it removed. An anchor remains, so that the rest of the chain can be verified and states after it can
+// be read. If the chain is broken there, Trim removes nothing and returns engine.CodeCorrupt.
 func Trim(tx engine.Tx, c *Collection, before time.Time, upTo uint64, n int) (int, error) {
 	counters, err := ReadCounters(tx, c)
 	if err != nil {

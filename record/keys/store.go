@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// FullEvery is how many revisions of a record there are from one full copy of its data in the history to the next.
+// FullEvery is the number of revisions from one full copy in the history to the next.
 const FullEvery = 32
 
 // Needs returns what records require of an engine.
@@ -29,7 +29,7 @@ func Needs() engine.Promises {
 	}
 }
 
-// DuplicateError says that another record has the same values in a unique index.
+// DuplicateError reports that another record has the same values in a unique index.
 type DuplicateError struct {
 	Index schema.Index
 	ID    string // of the other record
@@ -47,7 +47,7 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("another record has the same %s", names)
 }
 
-// TooLongError says that the values of an indexed record are longer than MaxEntryBytes.
+// TooLongError reports that the indexed values of a record are longer than MaxEntryBytes.
 type TooLongError struct{ Index schema.Index }
 
 // Error names the index.
@@ -55,7 +55,7 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("the values for index %s take more than %d bytes", e.Index.Name, MaxEntryBytes)
 }
 
-// Get returns the record with an id, also if it is in the trash; nil if there is none.
+// Get returns the record with an id, even if it is in the trash, or nil if there is none.
 func Get(tx engine.Tx, c *Collection, id string) (*Doc, error) {
 	if id == "" || len(id) > MaxIDBytes {
 		return nil, nil
@@ -128,7 +128,7 @@ func (n *Counters) count(d *Doc, by int) {
 	}
 }
 
-// StaleError says that the record is not the one that a change was made of.
+// StaleError reports that the record has changed since it was read.
 type StaleError struct{ ID string }
 
 // Error names the record.
@@ -269,7 +269,7 @@ func (d *Doc) id() string {
 	return d.ID
 }
 
-// Docs yields the records of a collection with ids above after, by id, those in the trash as well.
+// Docs yields the records of a collection with ids above after, sorted by id, including those in the trash.
 func Docs(tx engine.Tx, c *Collection, after string) func(yield func(*Doc, error) bool) {
 	lo := docKey(c.ID, after)
 	if after != "" {

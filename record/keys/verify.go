@@ -10,7 +10,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Fault is a place where the data of a collection contradict each other.
+// Fault is an inconsistency in the stored data of a collection.
 type Fault struct {
 	Collection string `json:"collection"`
 	Seq        uint64 `json:"seq,omitempty"` // of the change, if it is about one
@@ -34,8 +34,8 @@ func (f *Fault) Error() string {
 	return text + ": " + f.Text
 }
 
-// Verifier compares all that is stored of one collection: the chain of changes, the history, documents, counters and
-// indexes. Each Step has a transaction of its own, and others may write between them.
+// Verifier checks all that is stored of one collection: the chain of changes, the history, documents, counters and
+// indexes. Each Step runs in a separate transaction, and others may write in between.
 type Verifier struct {
 	c     *Collection
 	phase int
@@ -55,8 +55,8 @@ type Verifier struct {
 // NewVerifier returns a Verifier of a collection.
 func NewVerifier(c *Collection) *Verifier { return &Verifier{c: c} }
 
-// Step looks at the next n pairs. done is set after the last. The error is a *Fault for the first fault, with which the
-// verification ends.
+// Step checks the next n pairs. done is set after the last. The first fault ends the verification; it is returned as a
+// *Fault.
 func (v *Verifier) Step(tx engine.Tx, n int) (done bool, err error) {
 	phases := []struct {
 		kind byte

@@ -20,8 +20,8 @@ const (
 	MaxStepBytes   = 4 << 20 // bytes of records that a step of a migration reads
 )
 
-// Work is what a change of a collection's description has left to do. It is stored, so whoever can write may go on with
-// it. Until it is done, queries do not use the indexes that are being built; changes of records maintain them.
+// Work is the unfinished work of a migration. It is stored, so any node that can write continues it. Until it is done,
+// queries do not use the indexes that are being built, but changes of records maintain them.
 type Work struct {
 	Collection uint32   `json:"collection"`
 	Rewrite    bool     `json:"rewrite,omitempty"` // records are written again, as the new description has them
@@ -74,9 +74,9 @@ func find(tx engine.Tx, collection uint32) (*Work, error) {
 	return w, json.Unmarshal(val, w)
 }
 
-// Alter stores another description of a collection. The one before becomes that of Previous; with undo, the last one
-// that became so is forgotten instead. What cannot be done at once becomes Work. rewrite says that records must be
-// written again. all are those of Load.
+// Alter stores another description of a collection. The former description becomes Previous; with undo, the latest
+// Previous is removed instead. What cannot be done at once becomes Work. rewrite says that records must be rewritten.
+// all are the collections that Load returned.
 func Alter(tx engine.Tx, all []*Collection, c *Collection, k *schema.Compiled, rewrite, undo bool) (*Collection, error) {
 	n := c.Next(k)
 	if err := c.keepVersion(tx, undo); err != nil {
@@ -140,7 +140,7 @@ func previous(tx engine.Tx, c *Collection) (old schema.Collection, key []byte, e
 	return old, nil, nil
 }
 
-// Drop removes a collection. Its records are deleted by Work.
+// Drop removes a collection. Work deletes its records.
 func Drop(tx engine.Tx, c *Collection) error {
 	if err := tx.Delete(schemaKey(c.Name)); err != nil {
 		return err
@@ -151,14 +151,14 @@ func Drop(tx engine.Tx, c *Collection) error {
 	return bumpEpoch(tx)
 }
 
-// Retry begins work again that has failed.
+// Retry restarts failed work.
 func (w *Work) Retry(tx engine.Tx) error {
 	w.After, w.Done, w.Failed = "", 0, ""
 	return w.save(tx)
 }
 
-// Step does at most MaxStepRecords records or entries of the work. c is its collection, nil for one that is dropped, and
-// all are those of Load.
+// Step processes at most MaxStepRecords records or entries. c is the collection, nil if it is being dropped, and all
+// are the collections that Load returned.
 func (w *Work) Step(tx engine.Tx, all []*Collection, c *Collection) error {
 	switch {
 	case w.Failed != "":

@@ -18,7 +18,7 @@ const (
 	MaxGroups      = 1_000 // groups of one query
 )
 
-// AggregateOp computes one value of many.
+// AggregateOp is a function that computes one value from many.
 type AggregateOp string
 
 // The aggregates. Null is left out; of no values each but CountOf is null.
@@ -30,7 +30,7 @@ const (
 	MaxOf   AggregateOp = "max"
 )
 
-// AvgDigits is how many digits after its point an average of ints or decimals has at most.
+// AvgDigits is the maximum number of digits after the decimal point in an average of ints or decimals.
 const AvgDigits = 16
 
 var aggregateOps = []string{string(CountOf), string(SumOf), string(AvgOf), string(MinOf), string(MaxOf)}
@@ -42,8 +42,7 @@ type Aggregate struct {
 	term *term // nil: of records
 }
 
-// Group is a value by which records are put into groups: that of a column or field, or the beginning of the period in
-// which a time is, in UTC.
+// Group groups records by the value of a column or field, or by the beginning of the period of a time, in UTC.
 type Group struct {
 	Name string // as it is written: "status", "month(created)"
 	unit string // "": the value itself

@@ -1,5 +1,8 @@
-// Package query gives expressions their meaning: it checks them against collections, and decides which records meet
-// them, in which order, and with which sums.
+// Package query gives expressions their meaning: it checks them against collections, evaluates them on records, and
+// implements orders, cursors, expansions and aggregates.
+//
+// Parse and ParseJSON return a checked Query; Check returns a checked condition, a Cond. Both are immutable and safe
+// for concurrent use. Errors about queries are *Error with the name of the member and a position.
 //
 // It knows collections and the values of one record at a time. It must not know where records are stored, or which of
 // them to look at first.
@@ -14,14 +17,14 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// Row is one record as conditions see it. Its methods return null where there is no value.
+// Row is a record as conditions see it. Its methods return null where there is no value.
 type Row interface {
 	Column(i int) value.Value      // by the index in schema.Columns
 	Field(i int) value.Value       // by the index in the collection's Fields
 	Extra(name string) value.Value // a member that is not a field
 }
 
-// Auth is who asks. The zero Auth is a stranger.
+// Auth is the user who asks. The zero Auth is a stranger.
 type Auth struct {
 	ID       string
 	Email    string
@@ -30,12 +33,12 @@ type Auth struct {
 	Verified bool
 }
 
-// Env is what a condition looks at besides the record.
+// Env is what a condition depends on besides the record.
 type Env struct {
 	Now  time.Time
 	Auth Auth
 
-	// KeepTimes makes Bind leave @now and @today open, for conditions that are evaluated again and again.
+	// KeepTimes makes Bind leave @now and @today unbound, for conditions that are evaluated repeatedly.
 	KeepTimes bool
 
 	// Follow returns the record of a collection with an id; nil if there is none or it is not to be seen. It may be nil
@@ -119,8 +122,8 @@ func textOrNull(s string) value.Value {
 	return known(value.OfText(s))
 }
 
-// Holds reports whether a record meets c. after is the record after a change, for conditions that name @new; without
-// a change it is nil. An error is one of env.Follow.
+// Holds reports whether a record meets c. after is the record after a change, for conditions with @new; otherwise it is
+// nil. Errors come from env.Follow.
 func (c *Cond) Holds(env *Env, row, after Row) (bool, error) {
 	switch c.kind {
 	case and, or:
@@ -247,8 +250,8 @@ func (t *term) shifted(v value.Value) value.Value {
 	return known(value.OfTime(at.Add(t.by)))
 }
 
-// Bind returns c with the values of variables in place of them, simplified: conditions without names of the record are
-// decided.
+// Bind returns c with the values of variables in their place, simplified: conditions that do not depend on the record
+// are decided.
 func (c *Cond) Bind(env *Env) *Cond {
 	switch c.kind {
 	case and, or:
@@ -330,7 +333,7 @@ func (t *term) bind(env *Env) *term {
 	return t
 }
 
-// All returns the condition that all of conds hold. A nil one always holds.
+// All returns the condition that all of conds hold. A nil condition always holds.
 func All(conds ...*Cond) *Cond {
 	c := &Cond{kind: and}
 	for _, x := range conds {
@@ -348,10 +351,11 @@ func All(conds ...*Cond) *Cond {
 	return c
 }
 
-// Any returns the condition that one of conds holds.
+// Any returns the condition that at least one of conds holds.
 func Any(conds ...*Cond) *Cond { return &Cond{kind: or, terms: conds} }
 
-// Is returns the condition that a column or field of k, which is not of type json, has a value of its kind.
+// Is returns the condition that a column or field of k equals v. The field must not be of type json, and v must be of
+// its kind.
 func Is(k *schema.Compiled, name string, v value.Value) *Cond {
 	t, err := Scope{Collection: k}.path([]string{name}, expr.Span{}, MaxHops)
 	if err != nil {

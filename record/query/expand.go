@@ -16,7 +16,7 @@ const (
 	MaxExpanded   = 5_000 // records that the expansions of one page add
 )
 
-// Expand asks for the records that a reference leads to, in either direction.
+// Expand adds the records related by a reference, in either direction.
 type Expand struct {
 	Name       string           // as it is written: "owner", "comments(post)"
 	Collection *schema.Compiled // of the records
@@ -104,7 +104,7 @@ func references(k *schema.Compiled, to string) (names []string) {
 	return names
 }
 
-// Lookup finds the records that are expanded. It leaves out those that the caller of the query must not see.
+// Lookup finds the records to add. It leaves out those that the caller of the query must not see.
 type Lookup interface {
 	// Get returns the record with an id that is not deleted, or nil.
 	Get(k *schema.Compiled, id string) (Row, error)
@@ -134,7 +134,7 @@ type place struct{ collection, id string }
 // NewExpander returns an Expander that finds records with l.
 func NewExpander(l Lookup) *Expander { return &Expander{lookup: l, found: map[place]Row{}} }
 
-// Expand returns what the expansions find for one record, in their order.
+// Expand returns the records that each of all finds for row, in the same order.
 func (x *Expander) Expand(row Row, all []*Expand) ([]Related, error) {
 	var found []Related
 	for _, e := range all {

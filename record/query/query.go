@@ -19,7 +19,7 @@ const (
 	MaxListed     = 200      // names in a projection
 )
 
-// Query is a checked question about the records of one collection. Parse and ParseJSON make it.
+// Query is a checked query of the records of one collection. Parse and ParseJSON return it.
 type Query struct {
 	Where  *Cond  // never nil
 	Filter string // the condition as text, in one form for all conditions that mean the same; "" for every record
@@ -45,7 +45,7 @@ type Query struct {
 	GroupOrders []GroupOrder // before the order of the values in Group
 }
 
-// Deleted says which records a query is about.
+// Deleted says whether a query includes deleted records.
 type Deleted uint8
 
 // The choices.
@@ -60,11 +60,11 @@ var deletedNames = []string{"live", "trash", "all"}
 // String returns the name of the choice.
 func (d Deleted) String() string { return deletedNames[d] }
 
-// Includes reports whether the query is about records that are deleted, or about those that are not.
+// Includes reports whether the query includes records that are deleted, or records that are not.
 func (d Deleted) Includes(deleted bool) bool { return d == Both || deleted == (d == Trash) }
 
-// AsOf is a state in the past: after the last change at or before At, or after the change with number Seq in the
-// collection. The zero AsOf is the present.
+// AsOf is a past state: after the last change at or before At, or after change number Seq of the collection. The zero
+// AsOf is the present.
 type AsOf struct {
 	At  time.Time
 	Seq uint64
@@ -90,7 +90,7 @@ const (
 	CodeTooLarge = "query_too_large" // the answer exceeds a limit
 )
 
-// Error is a fault of a query.
+// Error is an error in a query.
 type Error struct {
 	Code   string
 	Member string // of the query: filter, sort, …
@@ -98,7 +98,7 @@ type Error struct {
 	Text   string
 }
 
-// Error returns the text with the place, counted from 1 as editors do.
+// Error returns the text and the position, counted from 1.
 func (e *Error) Error() string {
 	if e.Code != CodeInvalid || e.Pos == 0 {
 		return fmt.Sprintf("%s: %s", e.Member, e.Text)
@@ -117,7 +117,7 @@ func wrap(member string, err error) error {
 	return &Error{Code: CodeInvalid, Member: member, Text: err.Error()}
 }
 
-// Wants reports whether the query asks for a column or field.
+// Wants reports whether the query returns a column or field.
 func (q *Query) Wants(name string) bool {
 	if q.Fields == nil || name == "id" {
 		return true
@@ -130,7 +130,7 @@ func (q *Query) Wants(name string) bool {
 	return false
 }
 
-// Cursor returns the text from which Parse reads the place after row, for the page that follows.
+// Cursor returns the cursor after row, which Parse reads as after for the next page.
 func (q *Query) Cursor(k *schema.Compiled, row Row) string {
 	return q.Orders.Cursor(k, q.listing(), q.Orders.Key(row))
 }

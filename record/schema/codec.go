@@ -11,13 +11,12 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// Codec converts between the data of a collection's records and values of T, a struct as Of describes it. It is
-// immutable.
+// Codec converts between the data of records and values of T, a struct as described at Of. It is immutable.
 //
-// Null is nil for a pointer, slice or map and the zero value for other types. The other way, these are null: nil; the
-// zero value of a field with the option omitzero; a zero time; an empty email, url, phone, select, reference or decimal.
-// Other zero values are stored as they are: a text may be empty, and a number 0. A password is never decoded, and an
-// empty one leaves that of the record as it is.
+// Null is nil for a pointer, slice or map, and the zero value for other types. Conversely, nil becomes null, and so do
+// zero values with the option omitzero, zero times, and empty values of email, url, phone, select, reference and
+// decimal fields. Other zero values are stored: a text may be empty, a number 0. Passwords are never decoded, and an
+// empty one does not change that of the record.
 type Codec[T any] struct {
 	k     *Compiled
 	slots []slot
@@ -30,8 +29,8 @@ type slot struct {
 	index int // in the collection
 }
 
-// NewCodec returns the codec of T for a collection, which may have more fields than T. The error names the Go fields
-// that the collection does not have, or has with another type.
+// NewCodec returns the Codec of T for a collection, which may have more fields than T. The error names the Go fields
+// that the collection lacks or has with a different type.
 func NewCodec[T any](k *Compiled) (*Codec[T], error) {
 	s, err := shapeOf(reflect.TypeFor[T]())
 	if err != nil {
@@ -59,7 +58,7 @@ func NewCodec[T any](k *Compiled) (*Codec[T], error) {
 // Collection returns the collection of the codec.
 func (c *Codec[T]) Collection() *Compiled { return c.k }
 
-// Meta returns the Meta that T embeds, to read or set it; nil if it embeds none.
+// Meta returns the Meta that T embeds, or nil if there is none.
 func (c *Codec[T]) Meta(of *T) *Meta {
 	if c.meta == nil {
 		return nil
@@ -67,7 +66,7 @@ func (c *Codec[T]) Meta(of *T) *Meta {
 	return reflect.ValueOf(of).Elem().FieldByIndex(c.meta).Addr().Interface().(*Meta)
 }
 
-// Decode sets the fields of into. It leaves those alone that have no field in the collection, passwords and Meta.
+// Decode sets the fields of into. It does not change Go fields that the collection lacks, passwords and Meta.
 func (c *Codec[T]) Decode(d Data, into *T) error {
 	v := reflect.ValueOf(into).Elem()
 	for i := range c.slots {
@@ -177,8 +176,8 @@ func setJSON(to reflect.Value, v value.Value) error {
 	return d.Decode(to.Addr().Interface())
 }
 
-// Encode returns base with the values of the fields of from. What T has no field for stays as it is in base. The error
-// is Problems: values that no field can have, such as invalid UTF-8; Check finds the others.
+// Encode returns base with the values of the fields of from. Fields that T does not have keep their values. The error
+// is Problems with values that no field can have, such as invalid UTF-8; Check finds the others.
 func (c *Codec[T]) Encode(base Data, from *T) (Data, error) {
 	v := reflect.ValueOf(from).Elem()
 	var bad Problems

@@ -14,7 +14,7 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// Compiled is a Collection that was found to be valid, ready to check data. It is immutable.
+// Compiled is a valid Collection, prepared for checking data. It is immutable.
 type Compiled struct {
 	Collection
 	fields []field
@@ -34,8 +34,8 @@ type field struct {
 	auto     string      // "@now" or "@auth.id"
 }
 
-// Compile checks the description. The error is Problems, with pointers into the description as JSON. Rules and the
-// collections that references name are not looked at: they need the other collections.
+// Compile validates the description. The error is Problems, with pointers into the description as JSON. Compile does
+// not check rules and the collections of references, because these need the other collections.
 func (c Collection) Compile() (*Compiled, error) {
 	k := &Compiled{Collection: c, byName: map[string]int{}, byWas: map[string]int{}}
 	var bad Problems
@@ -70,7 +70,7 @@ func (c Collection) Compile() (*Compiled, error) {
 // reserved are names of parts of the API beside collections, or kept for such parts.
 var reserved = []string{"auth", "batch", "call", "collections", "events", "files", "jobs", "procedures", "search", "tx"}
 
-// Reserved reports whether no collection can have a name, because it is that of another part of the API.
+// Reserved reports whether a name is reserved for other parts of the API and cannot name a collection.
 func Reserved(name string) bool { return slices.Contains(reserved, name) }
 
 // compileWas checks the former names of fields, and the dropped fields.
@@ -137,7 +137,7 @@ var kinds = map[Type]value.Kind{
 	URL: value.Text, Phone: value.Text, Select: value.Text, JSON: value.JSON, Reference: value.Text, Password: value.Text,
 }
 
-// KindOf returns the kind of the values of a type that are not null.
+// KindOf returns the kind of the non-null values of a type.
 func KindOf(t Type) value.Kind { return kinds[t] }
 
 // Types returns all types, sorted.
@@ -341,8 +341,8 @@ func (k *Compiled) compileIndexes(bad *Problems) {
 	}
 }
 
-// Implied returns the indexes by which records that refer to a record are found: one for each reference that is not the
-// first field of a declared index. Their names begin with a colon, so they are never those of declared ones.
+// Implied returns the indexes that find records by their references: one for each reference that is not the first field
+// of a declared index. Their names begin with a colon, unlike those of declared indexes.
 func (k *Compiled) Implied() (all []Index) {
 	for _, f := range k.Fields {
 		declared := slices.ContainsFunc(k.Indexes, func(x Index) bool { return x.Fields[0].Name == f.Name })
@@ -370,10 +370,10 @@ func (k *Compiled) indexable(name string) string {
 	return ""
 }
 
-// Kind returns the kind of the values of field i other than null. Fields of kind JSON have values of any kind.
+// Kind returns the kind of the non-null values of field i. Fields of kind JSON have values of any kind.
 func (k *Compiled) Kind(i int) value.Kind { return k.fields[i].kind }
 
-// Index returns the number of the field with a name, and whether there is one.
+// Index returns the index of the field with a name, and whether there is one.
 func (k *Compiled) Index(name string) (i int, ok bool) {
 	i, ok = k.byName[name]
 	return i, ok
@@ -423,7 +423,7 @@ func (c *field) readStored(raw []byte) value.Value {
 	return c.normal(v)
 }
 
-// Hides reports whether a member of older data must not be shown: one of a password, or of a field that was dropped.
+// Hides reports whether a member of older data must not be shown because it belongs to a password or a dropped field.
 func (k *Compiled) Hides(name string) bool {
 	if i, ok := k.byName[k.Current(name)]; ok {
 		return k.fields[i].Type == Password
@@ -442,7 +442,7 @@ func (k *Compiled) TakesExtra(name string) bool {
 // those of fields that were dropped. It must not be changed.
 func (k *Compiled) Secrets() []string { return k.secrets }
 
-// Current returns the name that the member of older data has now: that of the field if it is a former name of it.
+// Current returns the current name of a member of older data, which may have a former name of a field.
 func (k *Compiled) Current(name string) string {
 	if i, ok := k.byWas[name]; ok {
 		return k.fields[i].Name

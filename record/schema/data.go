@@ -25,7 +25,7 @@ type extra struct {
 	value value.Value
 }
 
-// Get returns the value of field i, null if it has none.
+// Get returns the value of field i, or null if it has none.
 func (d Data) Get(i int) value.Value {
 	switch {
 	case d.text != nil:
@@ -249,8 +249,8 @@ func (k *Compiled) Complete(d Data, now time.Time, user string) Data {
 	return d
 }
 
-// Fill returns d with the defaults of required fields that are null, except those that differ from record to record:
-// data that was written before a field was required.
+// Fill returns d with the defaults of required fields that are null, for data written before a field became required.
+// It leaves out defaults that differ from record to record.
 func (k *Compiled) Fill(d Data) Data {
 	for i := range k.fields {
 		if f := &k.fields[i]; f.Required && !f.initial.IsNull() && d.Get(i).IsNull() {

@@ -9,7 +9,7 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// StepKind is what a Step does.
+// StepKind is the kind of a Step.
 type StepKind string
 
 // The kinds of steps, in the order in which Diff returns them.
@@ -26,21 +26,22 @@ const (
 	SetOption        StepKind = "set_option" // of the collection: label, hint, rules, extra members, history
 )
 
-// Step is one step from a description of a collection to another.
+// Step is one step of a migration from one description of a collection to another.
 type Step struct {
 	Kind       StepKind `json:"kind"`
 	Collection string   `json:"collection"`
 	Name       string   `json:"name,omitempty"` // of the field, index or option, afterwards
 	Text       string   `json:"text"`           // one sentence for people
 
-	// Loses says that data may be lost, or that records that are there may not be valid afterwards; Lost finds them.
+	// Loses reports that data may be lost, or that existing records may become invalid. Lost finds the affected
+	// records.
 	Loses bool `json:"loses,omitempty"`
 
 	// After is the description after this step. It is empty after DropCollection.
 	After Collection `json:"-"`
 }
 
-// String returns the sentence, marked if data may be lost.
+// String returns the text of the step, marked if data may be lost.
 func (s Step) String() string {
 	if s.Loses {
 		return s.Text + " (may lose data)"

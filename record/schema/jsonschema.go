@@ -8,7 +8,7 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// Form is which JSON a JSON Schema is of.
+// Form says what data a JSON Schema describes.
 type Form int
 
 // The forms of a record's data.
@@ -21,8 +21,8 @@ const (
 // idPattern is that of ids of records.
 const idPattern = "^[A-Za-z0-9_-]{1,64}$"
 
-// JSONSchema returns a JSON Schema (draft 2020-12, as OpenAPI 3.1 uses it) of the data of a collection's records. Bounds
-// of decimals, times and json that it cannot express are left out.
+// JSONSchema returns a JSON Schema (draft 2020-12, as used by OpenAPI 3.1) for the data of a collection's records. It
+// omits bounds of decimals, times and json, which JSON Schema cannot express.
 func JSONSchema(k *Compiled, form Form) map[string]any {
 	properties := map[string]any{}
 	required := []string{}
@@ -142,7 +142,7 @@ func (c *field) boundSchema(s map[string]any) {
 	}
 }
 
-// ColumnSchemas returns the JSON Schemas of what every record has beside its data, by name.
+// ColumnSchemas returns the JSON Schemas of the columns, by name.
 func ColumnSchemas() map[string]any {
 	all := map[string]any{}
 	for _, c := range Columns() {

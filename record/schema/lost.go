@@ -1,7 +1,7 @@
 package schema
 
-// Rewrites reports whether records that are there must be written again after the step: to lose values for good, or to
-// have those that Fill adds. All other differences are made up for when a record is read.
+// Rewrites reports whether existing records must be rewritten after the step, because it permanently removes values or
+// because Fill adds some. Other differences are resolved when a record is read.
 func (s Step) Rewrites() bool {
 	switch s.Kind {
 	case DropField:

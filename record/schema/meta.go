@@ -2,8 +2,8 @@ package schema
 
 import "time"
 
-// Meta has the columns of a record, for structs that describe records: they embed it (as record.Meta). Zero times and
-// empty actors mean that something has not happened, or that the program itself did it.
+// Meta has the columns of a record. Structs that describe records embed it as record.Meta. A zero time means that
+// something has not happened; an empty actor is the program itself.
 type Meta struct {
 	ID         string    `json:"id"`
 	Rev        uint64    `json:"rev"`

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Problem is one fault of a description or of data.
+// Problem is an error in a description or in data.
 type Problem struct {
 	Pointer string // to the faulty value (RFC 6901): /fields/2/max, /title
 	Code    string // a stable name, one of those below
@@ -25,10 +25,10 @@ const (
 	CodeInvalid  = "invalid"   // anything else
 )
 
-// Problems is an error that lists at most MaxProblems faults. It is never empty.
+// Problems is an error that lists up to MaxProblems problems. It is never empty.
 type Problems []Problem
 
-// Error returns the first problem and how many there are.
+// Error returns the first problem and the number of the others.
 func (p Problems) Error() string {
 	text := strings.TrimPrefix(p[0].Pointer+": "+p[0].Detail, ": ")
 	if more := len(p) - 1; more > 0 {
@@ -37,7 +37,7 @@ func (p Problems) Error() string {
 	return text
 }
 
-// add appends a problem as long as there is room.
+// add appends a problem unless there are MaxProblems already.
 func (p *Problems) add(pointer, code, format string, args ...any) {
 	if len(*p) < MaxProblems {
 		*p = append(*p, Problem{pointer, code, fmt.Sprintf(format, args...)})

@@ -1,8 +1,12 @@
-// Package schema describes collections of records: their fields, indexes and access rules, how data is checked
-// against them, and which steps lead from one description to another.
+// Package schema describes collections of records: their fields, indexes and access rules. It validates data against a
+// description, and derives the steps that migrate one description to another.
 //
-// It knows descriptions and JSON data. It must not know where records are stored, who asks for them, or what happens
-// to them.
+// A Collection is a plain value; Collection.Compile validates it and returns a Compiled, which is immutable and safe
+// for concurrent use, as are Data values. Errors about descriptions and data are Problems. Of makes a Collection from a
+// Go struct, and a Codec converts its values.
+//
+// It knows descriptions and JSON data. It must not know where records are stored, who asks for them, or what happens to
+// them.
 package schema
 
 import (
@@ -25,7 +29,7 @@ const (
 	MaxWas          = 20       // former names of a field
 )
 
-// Collection describes a collection. Its zero Rules allow nothing to anyone but the program itself and superadmins.
+// Collection describes a collection. Its zero Rules allow access only to the program itself and superadmins.
 type Collection struct {
 	Name    string  `json:"name"`            // begins with a letter; letters, digits and _ in lower case
 	Label   string  `json:"label,omitempty"` // for people; "" is made of the name
@@ -34,25 +38,25 @@ type Collection struct {
 	Indexes []Index `json:"indexes,omitempty"`
 	Rules   Rules   `json:"rules,omitzero"`
 
-	// Extra allows members of the data that are not declared as fields. They are stored as they are, and queries
-	// reach them like members of a JSON field.
+	// Extra allows members that are not declared as fields. They are stored unchanged, and queries reach them like
+	// members of a JSON field.
 	Extra bool `json:"extra,omitempty"`
 
 	History History `json:"history,omitzero"`
 
-	// Dropped are the fields that the collection had before. Older data and the history still have their values, which
-	// are not read. Migrations keep this list; programs leave it empty.
+	// Dropped are former fields of the collection. Older data and the history still have their values, which are not
+	// read. Migrations maintain this list; programs leave it empty.
 	Dropped []Field `json:"dropped,omitempty"`
 }
 
-// History says what is kept of the changes of a collection's records. The zero value keeps all of them for ever.
+// History says how long the changes of records are kept. The zero value keeps them forever.
 type History struct {
 	Off  bool          `json:"off,omitempty"`  // keep nothing
 	Keep time.Duration `json:"keep,omitempty"` // how long; 0: for ever. At least an hour.
 }
 
-// Rules say who may do what, each as an expression of package expr; "" is nobody and "true" is anyone. The program
-// itself and superadmins are not subject to rules.
+// Rules say who may do what. Each rule is an expression of package expr; "" allows nobody and "true" everybody. The
+// program itself and superadmins are not subject to rules.
 type Rules struct {
 	List      string `json:"list,omitempty"`      // also decides which records a listing contains
 	View      string `json:"view,omitempty"`      // also of records that another one refers to
@@ -83,45 +87,47 @@ const (
 	Password  Type = "password"  // only its hash is stored, and never returned
 )
 
-// Field describes a field of a collection. Which options a type has is said with each of them; setting another one is
-// an error.
+// Field describes a field of a collection. Each option documents the types that it applies to; setting it for other
+// types is an error.
 type Field struct {
 	Name  string `json:"name"`
 	Type  Type   `json:"type"`
 	Label string `json:"label,omitempty"` // for people; "" is made of the name
 	Hint  string `json:"hint,omitempty"`
 
-	// Required refuses records without a value. A value is never null; a text may be empty unless Min is 1.
+	// Required rejects records without a value (null). A text may be empty unless Min is 1.
 	Required bool `json:"required,omitempty"`
 
-	// Default is the value, as JSON, of records that are created without one. "@now" is the time of the creation for a
-	// time, and "@auth.id" the id of the user for a text or reference. Not for passwords.
+	// Default is the JSON value for records that are created without one. For times, "@now" is the time of the
+	// creation; for texts and references, "@auth.id" is the id of the user. Passwords cannot have a default.
 	Default string `json:"default,omitempty"`
 
-	// Min and Max bound an int, float, decimal or time by its value, a text, email, url or password by its length in
-	// characters, a select of several by their number, and json by its length in bytes. "" is no bound.
+	// Min and Max bound the value of an int, float, decimal or time, the length in characters of a text, email, url or
+	// password, the number of options of a select with Many, and the length in bytes of a json. "" means no bound.
 	Min string `json:"min,omitempty"`
 	Max string `json:"max,omitempty"`
 
-	// Pattern is a regular expression (RE2) that the whole of a text must match.
+	// Pattern is a regular expression (RE2) that must match a whole text.
 	Pattern string `json:"pattern,omitempty"`
 
-	// Scale is how many digits a decimal may have after its point, and is printed with; 0 is any number of them.
+	// Scale is the number of digits that a decimal may have after its decimal point, and is printed with. 0 means any
+	// number.
 	Scale int `json:"scale,omitempty"`
 
-	// Options are the values of a select, and Many allows several of them, without repetition.
+	// Options are the values of a select. Many allows several of them, without duplicates.
 	Options []string `json:"options,omitempty"`
 	Many    bool     `json:"many,omitempty"`
 
-	// Collection is what a reference refers to, and OnDelete what happens to the record when that is deleted.
+	// Collection is the collection that a reference refers to. OnDelete says what happens to the record when the record
+	// that it refers to is deleted.
 	Collection string   `json:"collection,omitempty"`
 	OnDelete   OnDelete `json:"on_delete,omitempty"`
 
-	// Was are the names that the field had before. Data that was written with one of them is read as the field's.
+	// Was are former names of the field. Data stored under one of them is read as this field.
 	Was []string `json:"was,omitempty"`
 }
 
-// OnDelete says what happens to records that refer to a deleted one.
+// OnDelete says what happens to a record when a record that it refers to is deleted.
 type OnDelete string
 
 // What may happen.
@@ -131,30 +137,31 @@ const (
 	SetNull  OnDelete = "set_null" // they lose the reference, which must not be Required
 )
 
-// Index describes an index. Records are in it by the values of its fields, null before all others.
+// Index describes an index: it has the records sorted by the values of its fields, null first.
 type Index struct {
 	Name   string       `json:"name"`
 	Fields []IndexField `json:"fields"`
 
-	// Unique refuses a second record, unless it is deleted, with the same values. Records with null in one of the
-	// fields are not compared.
+	// Unique rejects a second record with the same values. Deleted records, and records with null in one of the fields,
+	// do not count.
 	Unique bool `json:"unique,omitempty"`
 }
 
-// IndexField is a field of an index: a field of the collection, except for json, password and a select of several, or
-// one of Columns.
+// IndexField is a field of an index: one of Columns, or a field of the collection that is not a json, a password or a
+// select with Many.
 type IndexField struct {
 	Name string `json:"name"`
 	Desc bool   `json:"desc,omitempty"`
 }
 
-// Column is a property that every record has beside its data.
+// Column is a property that every record has besides its data.
 type Column struct {
 	Name string
 	Type Type
 }
 
-// Columns returns the properties of every record. Expressions name them like fields, so no field has such a name.
+// Columns returns the properties that every record has. Expressions use them like fields, so no field can have such a
+// name.
 func Columns() [11]Column {
 	return [...]Column{
 		{"id", Text}, {"rev", Int}, {"is_deleted", Bool},

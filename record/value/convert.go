@@ -2,9 +2,8 @@ package value
 
 import "fmt"
 
-// Convert returns v as a value of a kind, for values that people write: a text is read as a value of the kind, and a
-// number becomes one of another kind if that is exact or, for a Float, nearest. Null stays null, and every value is of
-// kind JSON.
+// Convert converts v, as written by people, to a kind. A text is parsed, and a number becomes another kind if that is
+// exact or, for Float, nearest. Null stays null, and every value is of kind JSON.
 func Convert(kind Kind, v Value) (Value, error) {
 	if v.kind == kind || v.kind == Null || kind == JSON {
 		return v, nil
@@ -29,7 +28,7 @@ func Convert(kind Kind, v Value) (Value, error) {
 	return Value{}, fmt.Errorf("%s is not %s", v.AppendJSON(nil), kind.Article())
 }
 
-// FromText reads a value of a kind from text as people write it: 12, 0.5, true, 2026-01-02.
+// FromText parses a value of a kind from text: 12, 0.5, true, 2026-01-02.
 func FromText(kind Kind, text string) (Value, error) {
 	switch kind {
 	case Text:

@@ -9,8 +9,8 @@ import (
 // maxExponent bounds the exponent that ParseDecimal reads, so that no short text makes a long number.
 const maxExponent = 1000
 
-// ParseDecimal reads a decimal: digits with an optional sign, point and exponent, as JSON writes numbers. Leading
-// zeros are allowed. The value is exact: more than MaxDecimalDigits digits, or more than that many after the
+// ParseDecimal parses a decimal in the notation of JSON numbers: digits with an optional sign, point and exponent.
+// Leading zeros are allowed. The value is exact: more than MaxDecimalDigits digits, in total or after the decimal
 // point, are an error.
 func ParseDecimal(s string) (Value, error) {
 	negative, whole, fraction, err := splitDecimal(s)

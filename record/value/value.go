@@ -1,5 +1,5 @@
-// Package value holds the typed values of record fields: how they read and print as JSON, how they compare, and
-// how they become bytes whose order is theirs.
+// Package value implements the typed values of record fields: parsing and printing JSON, comparing, and encoding as
+// bytes that sort in the order of the values. Values are immutable and comparable with ==.
 //
 // It knows kinds and values. It must not know fields, records or where they are stored.
 package value
@@ -29,12 +29,12 @@ const (
 	JSON // an array or an object
 )
 
-// String returns the name of the kind as errors use it.
+// String returns the name of the kind as used in errors.
 func (k Kind) String() string {
 	return [...]string{"null", "bool", "int", "float", "decimal", "time", "text", "json"}[k]
 }
 
-// Article returns the name of the kind with its article.
+// Article returns the name of the kind with its article, if it has one.
 func (k Kind) Article() string {
 	switch k {
 	case Int:
@@ -54,8 +54,8 @@ const (
 	MaxJSONDepth     = 64 // nested arrays and objects
 )
 
-// Value is one value. The zero Value is null. Values are immutable. Two values are the same, in kind and content,
-// if and only if == says so, except that == distinguishes JSON texts that list members in another order.
+// Value is an immutable value. The zero Value is null. Two values are equal in kind and content if and only if ==
+// reports so, except that == distinguishes JSON objects with members in a different order.
 type Value struct {
 	kind Kind
 	bits uint64 // Bool, Int, Float, Time in microseconds since 1970
@@ -187,7 +187,7 @@ func (v Value) Text() (string, bool) {
 	return v.text, true
 }
 
-// String returns v as people read it: a text as it is, everything else as JSON, null as nothing.
+// String returns v for people: a text unchanged, null as "", and everything else as JSON.
 func (v Value) String() string {
 	switch v.kind {
 	case Null:

@@ -1,7 +1,10 @@
 // Package calls lets the users of a web application call procedures over HTTP, as far as the application allows it.
 //
-// It knows requests, responses, and which procedure is open to whom; it must not know what procedures do, or how they
-// run. docs/procedures.md has a guide.
+// Mount adds the routes. A Rule opens a procedure; all others are closed. Arguments and results are JSON objects,
+// errors are problem documents.
+//
+// It knows requests, responses, and which procedures are open to whom. It must not know what procedures do or how they
+// run. docs/procedures.md is the guide.
 package calls
 
 import (
@@ -23,36 +26,36 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// DefaultPrefix is Options.Prefix if that is "".
+// DefaultPrefix is the default of Options.Prefix.
 const DefaultPrefix = "/api"
 
 // Rule opens one procedure.
 type Rule struct {
-	// Allow returns nil if the sender of a request may call the procedure, otherwise the error to respond with. It
-	// is required: Anyone, LoggedIn, Role, or the application's own.
+	// Allow returns nil if the client may call the procedure, and otherwise the error to respond with. It is required:
+	// Anyone, LoggedIn, Role, or a function of the application.
 	Allow func(c *web.Context) error
 
-	// User is the argument of the procedure, a string, that gets the id of the logged-in user. A client cannot set
-	// it, and the generated client does not have it. "": none. A request of nobody is then refused.
+	// User is the name of a string argument that is set to the id of the logged-in user. Clients cannot set it, and
+	// generated clients do not have it. If it is set, requests without a logged-in user are refused.
 	User string
 }
 
-// Options of Mount.
+// Options are the options of Mount.
 type Options struct {
-	// Prefix is the path above call and procedures. "" is DefaultPrefix.
+	// Prefix is the path above call and procedures; "" means DefaultPrefix.
 	Prefix string
 
-	// Open has the rules of the procedures that can be called. All others are closed.
+	// Open has the rules of the procedures that can be called.
 	Open map[string]Rule
 
-	// Middleware is around the handlers, for example to limit rates.
+	// Middleware wraps the handlers, for example to limit rates.
 	Middleware []web.Middleware
 }
 
 // Anyone allows every request.
 func Anyone(*web.Context) error { return nil }
 
-// LoggedIn allows requests of a user, in a session or with an access token.
+// LoggedIn allows requests of a logged-in user, with a session or an access token.
 func LoggedIn(c *web.Context) error {
 	_, err := c.User()
 	return err
@@ -76,9 +79,9 @@ type face struct {
 	list []byte // the response of GET procedures
 }
 
-// Mount adds POST /api/call/{name}, which calls a procedure with the JSON object of its body, and GET /api/procedures,
-// from which `skerry gen ts` makes a client for exactly the procedures that are open. A rule for an unknown procedure,
-// or without Allow, is engine.CodeInvalid.
+// Mount adds POST /api/call/{name}, which calls a procedure with the JSON object in the body, and GET /api/procedures,
+// from which `skerry gen ts` generates a client for the open procedures. A rule without Allow, or for an unknown
+// procedure, is engine.CodeInvalid.
 func Mount(app *web.App, set *proc.Set, o Options) error {
 	f := &face{set: set, open: map[string]Rule{}}
 	schemas := []proc.Schema{}
@@ -164,7 +167,7 @@ func (f *face) call(c *web.Context) error {
 	return nil
 }
 
-// prepare sets the arguments and the idempotency key of a call. Keys of different users are different keys.
+// prepare sets the arguments and the idempotency key of a call. Each user has separate keys.
 func prepare(c *web.Context, call *proc.Call, body []byte) error {
 	if err := call.JSON(body); err != nil {
 		return ofArguments(err)
@@ -181,8 +184,8 @@ func prepare(c *web.Context, call *proc.Call, body []byte) error {
 	return call.Once(key[:])
 }
 
-// do carries out a call and returns its result as JSON. After an error, the engine may still use the call, so that it must
-// not be reused.
+// do carries out a call and returns its result as JSON. After an error, do not reuse the call: the engine may still use
+// it.
 func do(ctx context.Context, call *proc.Call) (out []byte, err error) {
 	_, err = call.Do(ctx, engine.Read{}, func(call *proc.Call) (err error) {
 		out, err = call.AppendJSON(nil)
@@ -191,7 +194,7 @@ func do(ctx context.Context, call *proc.Call) (out []byte, err error) {
 	return out, err
 }
 
-// arguments returns the body of a request, with the argument User.
+// arguments returns the body of a request with the argument User set.
 func (r Rule) arguments(c *web.Context) ([]byte, error) {
 	body, err := c.ReadBody()
 	if err != nil {
@@ -225,7 +228,7 @@ func (r Rule) arguments(c *web.Context) ([]byte, error) {
 	return append(append(user[:len(user)-1], ','), rest...), nil // the same name again is refused as a duplicate
 }
 
-// ofArguments returns an error of arguments with a pointer to what is wrong.
+// ofArguments adds a JSON Pointer to an error about arguments.
 func ofArguments(err error) error {
 	bad, ok := errors.AsType[*proc.ArgumentError](err)
 	if !ok || bad.Pointer == "" {

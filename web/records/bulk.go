@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// MaxBulk is how many records one request changes by a filter; more is engine.CodeLimit.
+// MaxBulk is how many records one request can change by a filter. Beyond it, the error is engine.CodeLimit.
 const MaxBulk = 10_000
 
 func (f *Face) patchAll(c *web.Context) error {
@@ -32,8 +32,8 @@ func (f *Face) removeAll(c *web.Context) error {
 	return f.bulk(c, record.Op{Kind: keys.Delete})
 }
 
-// bulk carries out op on all records that meet the filter of the request. A first request gets their number and a token,
-// and a second one with that token changes them, if there are still as many.
+// bulk carries out op on all records that match the filter of the request. The first request returns their number and a
+// token. A second request with the token changes them if their number is still the same.
 func (f *Face) bulk(c *web.Context, op record.Op) error {
 	params, err := parameters(c, "filter", "token")
 	if err != nil {
@@ -70,7 +70,7 @@ func (f *Face) bulk(c *web.Context, op record.Op) error {
 	}, op.Data)
 }
 
-// preview responds with the number of records that would be changed, and the token for the request that does it.
+// preview responds with the number of records that would change and the token for doing it.
 func (f *Face) preview(c *web.Context, op record.Op, filter string) error {
 	var n int
 	err := f.view(c, func(tx *record.Tx) error {
@@ -86,7 +86,7 @@ func (f *Face) preview(c *web.Context, op record.Op, filter string) error {
 	return respond(c, http.StatusOK, append(body, '}'))
 }
 
-// matching returns the ids of all records that meet a filter.
+// matching returns the ids of all records that match a filter.
 func matching(tx *record.Tx, collection, filter string) (ids []string, err error) {
 	q, err := tx.ParseQuery(collection, url.Values{"filter": {filter}})
 	if err != nil {
@@ -111,7 +111,7 @@ func matching(tx *record.Tx, collection, filter string) (ids []string, err error
 	}
 }
 
-// tokenOf returns a text that only the same change of as many records has. It is no secret.
+// tokenOf returns a string that identifies a change and the number of its records. It is not a secret.
 func tokenOf(op record.Op, filter string, n int) string {
 	sum := digest([]byte(op.Kind.String()), []byte(op.Collection), []byte(filter), op.Data, strconv.AppendInt(nil, int64(n), 10))
 	return base64.RawURLEncoding.EncodeToString(sum[:12])

@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// explained is an error with the parts of the request that it is about.
+// explained is an error with pointers to the parts of the request that caused it.
 type explained struct {
 	error
 	faults problem.Faults
@@ -21,7 +21,7 @@ type explained struct {
 // Unwrap exposes the code of the error before those of its faults.
 func (e *explained) Unwrap() []error { return []error{e.error, e.faults} }
 
-// explainOp is explain for an operation of a transaction, by its index.
+// explainOp is explain for the operation with index i of a transaction.
 func explainOp(err error, i int) error {
 	at := "/ops/" + strconv.Itoa(i)
 	if faults, ok := errors.AsType[problem.Faults](err); ok {
@@ -41,16 +41,16 @@ func explainOp(err error, i int) error {
 	return &explained{err, problem.Faults{{Pointer: at, Code: e.Code, Detail: e.Msg}}}
 }
 
-// public reports whether clients may know the text of errors with a code.
+// public reports whether clients may see the text of errors with a code.
 func public(code engine.Code) bool {
 	return code == engine.CodePreconditionFailed || code == engine.CodeLimit ||
 		slices.ContainsFunc(record.Catalog(), func(m engine.Meaning) bool { return m.Code == code })
 }
 
-// explain adds to err which parts of the request it is about.
+// explain adds to err the parts of the request that caused it.
 func explain(err error) error { return explainIn(err, "") }
 
-// explainIn is explain for a part of a request to which the JSON pointer in leads.
+// explainIn is explain for the part of a request at the JSON Pointer in.
 func explainIn(err error, in string) error {
 	if _, ok := errors.AsType[problem.Faults](err); ok {
 		return err

@@ -13,12 +13,11 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// DefaultCheckEvery is Options.CheckEvery if that is 0.
+// DefaultCheckEvery is the default of Options.CheckEvery.
 const DefaultCheckEvery = 5 * time.Second
 
-// events responds with a stream of events (text/event-stream). The first ones are called "state", and have the records
-// that the client sees at one position; the others are called "change". Clients that connect again receive what they have
-// missed, or the state.
+// events responds with an event stream (text/event-stream). The first events are "state", with the records that the
+// client sees at one position; the others are "change". Clients that reconnect get what they missed, or the state.
 func (f *Face) events(c *web.Context) error {
 	sub, err := subscription(c)
 	if err != nil {
@@ -64,14 +63,14 @@ func (f *Face) events(c *web.Context) error {
 	})
 }
 
-// next returns the next message, if there is one before a time.
+// next returns the next message, if one arrives before until.
 func next(ctx context.Context, s *record.Stream, until time.Time) (record.Message, error) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	return s.Next(ctx)
 }
 
-// isActor reports whether the sender of the request is still the same.
+// isActor reports whether the client is still the same actor.
 func (f *Face) isActor(c *web.Context, a record.Actor) (bool, error) {
 	c.LookAgain()
 	now, err := f.o.Actor(c)
@@ -79,7 +78,7 @@ func (f *Face) isActor(c *web.Context, a record.Actor) (bool, error) {
 	return reflect.DeepEqual(now, a), err
 }
 
-// subscription reads what the client wants to see.
+// subscription parses the parameters of an event stream.
 func subscription(c *web.Context) (sub record.Subscription, err error) {
 	params, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
@@ -114,7 +113,7 @@ func subscription(c *web.Context) (sub record.Subscription, err error) {
 	return sub, nil
 }
 
-// send sends a message. Only its last event has an id, so that a client does not resume within a message.
+// send sends a message. Only its last event has an id, so that clients never resume in the middle of a message.
 func send(out *web.Events, m record.Message) error {
 	if m.State != nil {
 		return sendState(out, m)

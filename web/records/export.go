@@ -18,7 +18,7 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// exportStep is how many records an export reads at once. All of them are of one state.
+// exportStep is how many records an export reads at once. All steps read the same snapshot.
 const exportStep = 200
 
 // formats are the media types of exports by the parameter format.
@@ -37,7 +37,7 @@ func formatOf(c *web.Context, params url.Values) (string, error) {
 	return fileType(c.Request.Header.Get("Accept")), nil
 }
 
-// export streams all records that meet a query and that the sender may see, as they are at one moment.
+// export streams all records that match a query and that the client may see, from one snapshot.
 func (f *Face) export(c *web.Context, params url.Values, media string) error {
 	for _, name := range []string{"limit", "offset", "count", "after", "group", "aggregate", "expand"} {
 		if params.Has(name) {
@@ -50,8 +50,8 @@ func (f *Face) export(c *web.Context, params url.Values, media string) error {
 	return f.stream(c, &exportReader{rest: []string{name(c)}, file: name(c), params: params, media: media})
 }
 
-// exportSeveral streams all records of several collections that the sender may see, as they are at one moment, as JSON
-// lines. The first member of each is its collection.
+// exportSeveral streams all records of several collections that the client may see, from one snapshot, as JSON lines.
+// The first member of each line is its collection.
 func (f *Face) exportSeveral(c *web.Context) error {
 	params, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *Face) exportSeveral(c *web.Context) error {
 	return f.stream(c, &exportReader{rest: all, named: true, file: "records", params: url.Values{}, media: jsonType})
 }
 
-// stream responds with an export. It reads one state, which the engine keeps for as long as the response takes.
+// stream responds with an export. The engine keeps the snapshot for as long as the response takes.
 func (f *Face) stream(c *web.Context, r *exportReader) error {
 	begun := false
 	return f.view(c, func(tx *record.Tx) error {
@@ -105,7 +105,7 @@ func (f *Face) stream(c *web.Context, r *exportReader) error {
 	})
 }
 
-// exportReader reads an export, step by step, within one transaction.
+// exportReader reads an export step by step, in one transaction.
 type exportReader struct {
 	tx     *record.Tx
 	rest   []string // collections to read, the first of which is being read
@@ -118,7 +118,7 @@ type exportReader struct {
 	out   bytes.Buffer // records that were not read yet
 }
 
-// check returns the errors that an export would end with later, for want of a collection or of a rule.
+// check returns errors about missing collections and rules before the export begins.
 func (r *exportReader) check() error {
 	for _, name := range r.rest {
 		q, err := r.tx.ParseQuery(name, r.params)
@@ -211,7 +211,7 @@ func (r *exportReader) appendRows(k *schema.Compiled, page *record.Page, first b
 	return w.Error()
 }
 
-// cellOf returns a value as csvReader reads it.
+// cellOf returns a value in the notation that csvReader reads.
 func cellOf(k *schema.Compiled, r *record.Record, name string) string {
 	v := r.Value(name)
 	if i, ok := k.Index(name); ok && k.Fields[i].Type == schema.JSON && !v.IsNull() {
@@ -220,7 +220,7 @@ func cellOf(k *schema.Compiled, r *record.Record, name string) string {
 	return v.String()
 }
 
-// csvHeader returns the names of the columns: the id, the fields without passwords, and then the other properties.
+// csvHeader returns the names of the columns: the id, the fields without passwords, and the other columns.
 func csvHeader(k *schema.Compiled) []string {
 	all := []string{"id"}
 	for _, f := range k.Fields {

@@ -10,10 +10,10 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// DefaultHistory is how many changes a page of a history has if the request does not say.
+// DefaultHistory is the default number of changes in a page of a history.
 const DefaultHistory = 20
 
-// parameters reads the query of the address, which may have only names, each once.
+// parameters returns the parameters of the query string. It allows only the given names, each once.
 func parameters(c *web.Context, names ...string) (map[string]string, error) {
 	query, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
@@ -35,7 +35,7 @@ func parameters(c *web.Context, names ...string) (map[string]string, error) {
 	return all, nil
 }
 
-// number reads a parameter that counts from 1, 0 if it is not there.
+// number returns a parameter that must be above 0, or 0 if it is missing.
 func number(params map[string]string, name string) (uint64, error) {
 	text, ok := params[name]
 	if !ok {
@@ -90,7 +90,7 @@ func (f *Face) history(c *web.Context) error {
 	return respond(c, http.StatusOK, body)
 }
 
-// moment reads the state in the past that a request for a record asks for, nil for the present.
+// moment returns the past state that a request asks for, or nil for the present.
 func moment(c *web.Context) (*record.Moment, error) {
 	params, err := parameters(c, "rev", "asof")
 	if err != nil {
@@ -118,7 +118,7 @@ func momentOf(params map[string]string) (m *record.Moment, err error) {
 	return m, nil
 }
 
-// revert gives a record the data that it had after another revision.
+// revert restores the data of an earlier revision.
 func (f *Face) revert(c *web.Context) error {
 	var in struct {
 		To uint64 `json:"to"`

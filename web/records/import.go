@@ -31,7 +31,7 @@ const (
 	jsonType = "application/jsonl"
 )
 
-// fileType returns the media type of a body that is a file to import, "" for any other body.
+// fileType returns the media type of a file to import, or "" for any other body.
 func fileType(header string) string {
 	media, _, err := mime.ParseMediaType(header)
 	switch {
@@ -45,7 +45,7 @@ func fileType(header string) string {
 	return ""
 }
 
-// Imported is what an import has done, the response to it.
+// Imported is the result of an import, and the response to it.
 type Imported struct {
 	Created int       `json:"created"`
 	Updated int       `json:"updated"`
@@ -56,7 +56,7 @@ type Imported struct {
 	Pending []Pending `json:"pending,omitempty"`
 }
 
-// Pending is a reference to a record of the same collection that is not there, but may come with another import.
+// Pending is a reference to a missing record of the same collection, which another import may create.
 type Pending struct {
 	Line   int    `json:"line"`
 	Column int    `json:"column,omitempty"`
@@ -65,7 +65,7 @@ type Pending struct {
 	Update bool   `json:"update,omitempty"` // the row would change a record, rather than create one
 }
 
-// add adds what is wrong with one row.
+// add adds the mistakes of one row.
 func (in *Imported) add(all ...Mistake) {
 	in.Failed++
 	for i, m := range all {
@@ -109,10 +109,10 @@ func importOptionsOf(c *web.Context, media string) (o importOptions, err error) 
 	return o, nil
 }
 
-// errDryRun takes back a dry run.
+// errDryRun rolls back a dry run.
 var errDryRun = errors.New("records: a dry run")
 
-// load imports the file in the body of the request in one transaction.
+// load imports the file in the body of the request, in one transaction.
 func (f *Face) load(c *web.Context, media string) error {
 	o, err := importOptionsOf(c, media)
 	if err != nil {
@@ -155,7 +155,7 @@ func (f *Face) load(c *web.Context, media string) error {
 	return a.send(c)
 }
 
-// refused returns the error of an import that has written nothing.
+// refused returns the error of an import that wrote nothing.
 func (in *Imported) refused() error {
 	var faults problem.Faults
 	for _, m := range in.Errors[:min(len(in.Errors), maxMistakes)] {
@@ -164,7 +164,7 @@ func (in *Imported) refused() error {
 	return &explained{engine.Errorf(record.CodeInvalid, "%d of the rows cannot be imported; nothing was written: %s", in.Failed, in.Errors[0].String()), faults}
 }
 
-// importRows imports the rows of a file. An error is not about single rows.
+// importRows imports the rows of a file. It returns an error only if it is not about single rows.
 func importRows(tx *record.Tx, collection string, body []byte, o importOptions) (*Imported, error) {
 	k, err := tx.Collection(collection)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/skerrydb/skerry/web/conditions"
 )
 
-// name returns the collection of the request's path.
+// name returns the collection in the path of the request.
 func name(c *web.Context) string { return c.Request.PathValue("collection") }
 
-// id returns the id of the request's path.
+// id returns the id in the path of the request.
 func id(c *web.Context) string { return c.Request.PathValue("id") }
 
 func (f *Face) get(c *web.Context) error {
@@ -108,7 +108,7 @@ func (f *Face) restore(c *web.Context) error {
 	return f.writeOne(c, http.StatusOK, record.Op{Kind: keys.Restore, ID: id(c)})
 }
 
-// operation is one of a transaction.
+// operation is an operation of a transaction.
 type operation struct {
 	Op         string          `json:"op"`
 	Collection string          `json:"collection"`
@@ -136,7 +136,7 @@ func (o *operation) op() (record.Op, error) {
 	return op, nil
 }
 
-// transact carries out several operations, all or none.
+// transact carries out several operations in one transaction.
 func (f *Face) transact(c *web.Context) error {
 	var in struct {
 		Ops []operation `json:"ops"`
@@ -174,7 +174,7 @@ func (f *Face) transact(c *web.Context) error {
 	}, whole)
 }
 
-// results sets the answer to a result for each operation: its status, and the record after it.
+// results sets the answer to the results of all operations: the status, and the record after it.
 func (a *answer) results(ops []record.Op, done []*record.Record) {
 	body, short := []byte(`{"results":[`), []byte(`{"results":[`)
 	for i, r := range done {

@@ -17,8 +17,7 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// OpenAPI responds with a description of the routes for the collections that are not closed to the sender, in the form
-// of OpenAPI 3.1.
+// OpenAPI responds with an OpenAPI 3.1 description of the routes for the collections that are not closed to the client.
 func (f *Face) OpenAPI(c *web.Context) error {
 	var doc object
 	err := f.view(c, func(tx *record.Tx) error {
@@ -69,7 +68,7 @@ func (f *Face) describe(all []*schema.Compiled) object {
 	}
 	return object{
 		"openapi": "3.1.0",
-		"info":    object{"title": "Records", "version": "1", "description": "Collections of records. What a client may do is decided by the rules of each collection."},
+		"info":    object{"title": "Records", "version": "1", "description": "Collections of records. The rules of each collection decide what a client may do."},
 		"paths":   paths, "tags": tags,
 		"components": object{"schemas": schemas, "responses": object{"Problem": object{
 			"description": "an error (RFC 9457) with a stable code", "content": object{"application/problem+json": object{"schema": ref("Problem")}},
@@ -140,7 +139,7 @@ func listOf(x object) object { return object{"type": "array", "items": x} }
 // simple returns the schema of a type.
 func simple(name string) object { return object{"type": name} }
 
-// schemasOf returns the schemas of the bodies that are about a collection.
+// schemasOf returns the schemas of the bodies that depend on a collection.
 func schemasOf(k *schema.Compiled) object {
 	n := k.Name
 	properties := schema.ColumnSchemas()

@@ -18,7 +18,7 @@ var pageText string
 // pagePolicy allows the page its own style and nothing else.
 const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Page responds with a page for people about the collections that are not closed to the sender, and the routes.
+// Page responds with an HTML page about the routes and the collections that are not closed to the client.
 func (f *Face) Page(c *web.Context) error {
 	var all []*schema.Compiled
 	err := f.view(c, func(tx *record.Tx) error {

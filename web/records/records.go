@@ -1,5 +1,9 @@
-// Package records serves the records of package record over HTTP: as JSON, for programs and for pages that run in
-// browsers.
+// Package records serves the records of package record over HTTP: as JSON for programs and for pages in browsers, as
+// CSV and JSON lines for imports and exports, and as event streams.
+//
+// Mount adds the routes to a web application. Requests act on behalf of the logged-in user, under the rules of the
+// collections. A *Face is safe for concurrent use. Errors are problem documents with the codes of record, engine and
+// web/problem.
 //
 // It knows routes, conditions, forms of requests and responses, and who is logged in. It must not know where records
 // are stored, or what rules mean. docs/records.md is the guide.
@@ -16,7 +20,7 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// DefaultPrefix is Options.Prefix if that is "".
+// DefaultPrefix is the default of Options.Prefix.
 const DefaultPrefix = "/api"
 
 // Limits of requests.
@@ -29,24 +33,24 @@ const (
 	MaxExport = 100
 )
 
-// Options of the routes. The zero value works.
+// Options are the options of Mount and New. The zero value works.
 type Options struct {
-	// Prefix is the path above the collections. "" is DefaultPrefix.
+	// Prefix is the path of the collections; "" means DefaultPrefix.
 	Prefix string
 
-	// Middleware is around the handlers, for example to limit rates.
+	// Middleware wraps the handlers, for example to limit rates.
 	Middleware []web.Middleware
 
-	// RememberFor is how long the response to a write with an Idempotency-Key is repeated. 0 is DefaultRememberFor.
+	// RememberFor is how long the response to a write with an Idempotency-Key is kept; 0 means DefaultRememberFor.
 	RememberFor time.Duration
 
-	// CheckEvery is how often a stream of events checks whether its user is the same as before, with the same roles. If
-	// not, the stream ends, and the client connects again. It ends with the session, token or API key in any case, after
-	// web.StreamCheck at the latest. 0 is DefaultCheckEvery.
+	// CheckEvery is how often an event stream checks whether its user still has the same identity and roles. If not,
+	// the stream ends, and the client reconnects. Independently, a stream ends with its session, token or API key,
+	// after at most web.StreamCheck. 0 means DefaultCheckEvery.
 	CheckEvery time.Duration
 
-	// Actor returns who sends a request. Nil: the user who is logged in, whom rules see as @auth, and a stranger if there
-	// is none. Superadmins are not subject to rules.
+	// Actor returns the actor of a request. If nil, it is the logged-in user, or a stranger. Superadmins are not
+	// subject to rules.
 	Actor func(c *web.Context) (record.Actor, error)
 }
 
@@ -56,7 +60,7 @@ type Face struct {
 	o  Options
 }
 
-// New returns a Face without routes in an application.
+// New returns a Face whose routes are not mounted in an application.
 func New(db *record.DB, o Options) *Face {
 	o.Prefix = strings.TrimSuffix(cmp.Or(o.Prefix, DefaultPrefix), "/")
 	o.RememberFor = cmp.Or(o.RememberFor, DefaultRememberFor)
@@ -84,7 +88,7 @@ func Mount(app *web.App, db *record.DB, o Options) *Face {
 	return f
 }
 
-// Actor returns who sends a request: the user who is logged in, or a stranger.
+// Actor returns the actor of a request: the logged-in user, or a stranger.
 func Actor(c *web.Context) (record.Actor, error) {
 	a := record.Actor{Request: c.RequestID()}
 	if !c.LoggedIn() {
@@ -102,7 +106,7 @@ func Actor(c *web.Context) (record.Actor, error) {
 	return a, nil
 }
 
-// view runs fn in a transaction that reads, as the sender of the request.
+// view runs fn in a read-only transaction on behalf of the client.
 func (f *Face) view(c *web.Context, fn func(tx *record.Tx) error) error {
 	a, err := f.actor(c)
 	if err != nil {

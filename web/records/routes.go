@@ -2,7 +2,7 @@ package records
 
 import "github.com/skerrydb/skerry/web"
 
-// route is one line of the table of which the routes are made, their list and the OpenAPI document.
+// route is a row of the table from which the routes, their list and the OpenAPI document are made.
 type route struct {
 	method string
 	path   string // below the prefix
@@ -44,7 +44,7 @@ func routes() []route {
 	}
 }
 
-// parameterTexts explain the parameters of queries.
+// parameterTexts describes the parameters of the query string.
 var parameterTexts = map[string]string{
 	"filter":     "a condition: status = \"open\" && total > 100",
 	"sort":       "names with commas between them, - before one for descending order; of groups: -sum(total), status",

@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// row is one record of a file that is imported.
+// row is a record in an imported file.
 type row struct {
 	line   int
 	id     string
@@ -26,10 +26,10 @@ type row struct {
 	cyclic bool                 // a row that this one refers to refers to it in turn
 }
 
-// place is a place in a file.
+// place is a position in a file.
 type place struct{ line, column int } // from 1; column 0: the line as a whole
 
-// of returns where the value of a field begins, or where the row does.
+// of returns the position of a field's value, or of the row.
 func (x *row) of(field string) place {
 	if at, ok := x.places[field]; ok {
 		return at
@@ -37,7 +37,7 @@ func (x *row) of(field string) place {
 	return place{x.line, 0}
 }
 
-// member takes over a member of a line of JSON, or reports what is wrong with it.
+// member stores a member of a JSON line, or returns what is wrong with it.
 func (x *row) member(name string, raw []byte) (bad string) {
 	switch {
 	case name == "id":
@@ -52,7 +52,7 @@ func (x *row) member(name string, raw []byte) (bad string) {
 	return ""
 }
 
-// Mistake is why a row cannot be imported.
+// Mistake reports why a row cannot be imported.
 type Mistake struct {
 	Line   int    `json:"line"`
 	Column int    `json:"column,omitempty"` // in bytes, from 1; 0: the line as a whole
@@ -61,7 +61,7 @@ type Mistake struct {
 	Detail string `json:"detail"`
 }
 
-// String returns the mistake for people.
+// String returns the mistake with its position.
 func (m Mistake) String() string {
 	at := fmt.Sprintf("line %d", m.Line)
 	if m.Column > 0 {
@@ -73,14 +73,13 @@ func (m Mistake) String() string {
 	return at + ": " + m.Detail
 }
 
-// reader reads the rows of a file. Its error is io.EOF at the end and a mistake otherwise; after a mistake that is fatal
-// nothing more can be read.
+// reader reads the rows of a file. Its error is io.EOF at the end; errBroken means that nothing more can be read.
 type reader interface{ next() (row, *Mistake, error) }
 
-// errBroken ends a file of which no further rows can be told.
+// errBroken ends a file whose remaining rows cannot be determined.
 var errBroken = errors.New("records: the rest of the file cannot be read")
 
-// jsonReader reads one JSON object a line: {"id":…,"data":{…}}, as an export has them.
+// jsonReader reads one JSON object per line: {"id":…,"data":{…}}, as in an export.
 type jsonReader struct {
 	lines *bufio.Scanner
 	line  int
@@ -134,8 +133,7 @@ func isColumn(name string) bool {
 	return false
 }
 
-// csvReader reads lines of comma-separated values (RFC 4180) below a line with the names of fields. An empty value is
-// none.
+// csvReader reads comma-separated values (RFC 4180) after a line with the names of the fields. An empty value is null.
 type csvReader struct {
 	csv    *csv.Reader
 	k      *schema.Compiled
@@ -170,7 +168,7 @@ func newCSVReader(body []byte, k *schema.Compiled) *csvReader {
 	return r
 }
 
-// syntax returns the mistake for an error of the csv package.
+// syntax converts an error of package csv.
 func syntax(err error) *Mistake {
 	m := &Mistake{Code: schema.CodeInvalid, Detail: err.Error()}
 	if p, ok := errors.AsType[*csv.ParseError](err); ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// Serve responds to every request whose path is below the prefix, for servers that match paths literally.
+// Serve handles all requests below the prefix, for servers that match paths literally.
 func (f *Face) Serve(c *web.Context) error {
 	path, ok := strings.CutPrefix(c.Request.URL.Path, f.o.Prefix)
 	method := c.Request.Method
@@ -38,7 +38,7 @@ func (f *Face) Serve(c *web.Context) error {
 	return c.OtherMethod(strings.Join(append(allowed, http.MethodOptions), ", "))
 }
 
-// match returns the values of the segments of a path that are named in a pattern, and whether it matches.
+// match returns the path segments named in a pattern, and whether the path matches.
 func match(pattern, path string) (map[string]string, bool) {
 	names, parts := strings.Split(pattern, "/"), strings.Split(path, "/")
 	if len(names) != len(parts) {
@@ -55,12 +55,12 @@ func match(pattern, path string) (map[string]string, bool) {
 	return values, true
 }
 
-// Operator is an Options.Actor for requests of operators, who may do everything.
+// Operator is an Options.Actor for operators, who may do everything.
 func Operator(c *web.Context) (record.Actor, error) {
 	return record.Actor{System: true, Request: c.RequestID()}, nil
 }
 
-// Line describes a route for lists of them.
+// Line describes a route in a list.
 type Line struct{ Method, Path, Text string }
 
 // Table returns a line for each route.

@@ -18,7 +18,7 @@ import (
 	"github.com/skerrydb/skerry/web/conditions"
 )
 
-// DefaultRememberFor is Options.RememberFor if that is 0.
+// DefaultRememberFor is the default of Options.RememberFor.
 const DefaultRememberFor = 24 * time.Hour
 
 // answer is the response to a write, as an Idempotency-Key stores it. In the data: do not change.
@@ -58,8 +58,8 @@ type once struct {
 	sum [sha256.Size]byte // of the request
 }
 
-// onceOf reads the Idempotency-Key of a request that consists of its method, address, conditions and parts. Keys of
-// different users are different keys.
+// onceOf returns the Idempotency-Key of a request, which consists of its method, address, conditions and parts. Each
+// user has separate keys.
 func onceOf(c *web.Context, a record.Actor, parts ...[]byte) (o once, err error) {
 	h := c.Request.Header
 	given, err := conditions.Once(h)
@@ -82,7 +82,7 @@ func digest(parts ...[]byte) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// recall reads the stored answer to the request, and reports whether there is one.
+// recall reads the stored answer to the request and reports whether there is one.
 func (o *once) recall(tx *kv.Tx, to *answer) (bool, error) {
 	was, ok, err := tx.Recall(o.key)
 	if !ok || err != nil {
@@ -115,8 +115,8 @@ func (o *once) remember(tx *kv.Tx, a answer, ttl time.Duration) error {
 	return tx.Remember(o.key, kv.Answered{Sum: o.sum, Answer: b}, ttl)
 }
 
-// write runs fn, which sets the answer, in a transaction of the sender, and responds. With an Idempotency-Key the
-// transaction runs once; parts are the parts of the request's body.
+// write runs fn, which sets the answer, in a transaction on behalf of the client, and responds. With an
+// Idempotency-Key, the transaction runs only once; parts are the parts of the request's body.
 func (f *Face) write(c *web.Context, fn func(tx *record.Tx, a *answer) error, parts ...[]byte) error {
 	actor, err := f.actor(c)
 	if err != nil {
@@ -151,7 +151,7 @@ func (f *Face) write(c *web.Context, fn func(tx *record.Tx, a *answer) error, pa
 	return a.send(c)
 }
 
-// writeOne carries out op, to the record of the path if that names one, under the conditions of the request.
+// writeOne carries out op under the conditions of the request. If the path names a record, op applies to it.
 func (f *Face) writeOne(c *web.Context, status int, op record.Op, parts ...[]byte) error {
 	cond, err := conditions.Of(c.Request.Header)
 	if err != nil {
