@@ -199,6 +199,15 @@ func (a *Auth) Refresh(ctx context.Context, text string) (User, Tokens, error) {
 	if !ok {
 		return User{}, Tokens{}, errNoDevice()
 	}
+	family := func(d *storedDevice) *[sha256.Size]byte { return &d.family }
+	// Anyone may send texts that look like tokens. They must not take a turn of those who write.
+	err := a.view(ctx, engine.Read{}, verb, func(t tx) error {
+		_, _, err := t.deviceWith(id, secret[:familyBytes], family)
+		return err
+	})
+	if err != nil {
+		return User{}, Tokens{}, err
+	}
 	p, err := a.newPair(secret[:familyBytes])
 	if err != nil {
 		return User{}, Tokens{}, fmt.Errorf("%s: %w", verb, err)
@@ -208,7 +217,7 @@ func (a *Auth) Refresh(ctx context.Context, text string) (User, Tokens, error) {
 	reused := false
 	err = a.update(ctx, verb, func(t tx) error {
 		user, issued, reused = User{}, Tokens{}, false
-		d, u, err := t.deviceWith(id, secret[:familyBytes], func(d *storedDevice) *[sha256.Size]byte { return &d.family })
+		d, u, err := t.deviceWith(id, secret[:familyBytes], family)
 		if err != nil {
 			return err
 		}

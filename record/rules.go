@@ -1,6 +1,7 @@
 package record
 
 import (
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/query"
 )
@@ -35,6 +36,31 @@ func (t *Tx) rule(c *collection, op Operation) *query.Cond {
 		return cond.Bind(&t.env)
 	}
 	return query.Never()
+}
+
+// May returns an error if it is certain, whatever a record of the collection is, that the actor may carry out none of some
+// operations with it.
+func (t *Tx) May(collection string, ops ...Operation) error {
+	c, err := t.collection(collection)
+	if err != nil {
+		return err
+	}
+	for _, op := range ops {
+		if !t.rule(c, op).Never() {
+			return nil
+		}
+	}
+	return orRefused(nil, c, ops[0])
+}
+
+// MayWrite returns an error if it is certain that the actor may change no record of any collection.
+func (t *Tx) MayWrite() error {
+	for _, k := range t.Collections() {
+		if t.May(k.Name, Create, Update, Delete) == nil {
+			return nil
+		}
+	}
+	return engine.Errorf(CodeRefused, "no rule allows you to change records")
 }
 
 // follow returns a record that another one refers to, for rules.

@@ -22,6 +22,9 @@ func (f *Face) patchAll(c *web.Context) error {
 	var in struct {
 		Data json.RawMessage `json:"data"`
 	}
+	if err := f.mayChange(c, record.Update); err != nil {
+		return err
+	}
 	if err := c.Bind(&in); err != nil {
 		return err
 	}
@@ -29,6 +32,9 @@ func (f *Face) patchAll(c *web.Context) error {
 }
 
 func (f *Face) removeAll(c *web.Context) error {
+	if err := f.mayChange(c, record.Delete); err != nil {
+		return err
+	}
 	return f.bulk(c, record.Op{Kind: keys.Delete})
 }
 
@@ -43,6 +49,11 @@ func (f *Face) bulk(c *web.Context, op record.Op) error {
 	if !ok {
 		return web.WrongParameter("filter", "is missing; an empty filter selects all records")
 	}
+	end, err := f.begin(c, f.turns.writing)
+	if err != nil {
+		return err
+	}
+	defer end()
 	token, given := params["token"]
 	op.Collection = name(c)
 	if !given {

@@ -32,6 +32,11 @@ func (f *Face) events(c *web.Context) error {
 	if err != nil {
 		return err
 	}
+	leave, err := c.ReserveStream() // before the work of finding the state
+	if err != nil {
+		return err
+	}
+	defer leave()
 	s, err := f.db.Subscribe(c, a, sub)
 	if err != nil {
 		return err

@@ -82,6 +82,11 @@ func (f *Face) exportSeveral(c *web.Context) error {
 
 // stream responds with an export. The engine keeps the snapshot for as long as the response takes.
 func (f *Face) stream(c *web.Context, r *exportReader) error {
+	end, err := f.begin(c, f.turns.exports)
+	if err != nil {
+		return err
+	}
+	defer end()
 	begun := false
 	return f.view(c, func(tx *record.Tx) error {
 		if begun {

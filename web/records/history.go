@@ -123,6 +123,9 @@ func (f *Face) revert(c *web.Context) error {
 	var in struct {
 		To uint64 `json:"to"`
 	}
+	if err := f.mayUpdate(c); err != nil {
+		return err
+	}
 	if err := c.Bind(&in); err != nil {
 		return err
 	}

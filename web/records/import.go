@@ -118,9 +118,22 @@ func (f *Face) load(c *web.Context, media string) error {
 	if err != nil {
 		return err
 	}
-	body, err := io.ReadAll(c.Request.Body)
+	ops := []record.Operation{record.Create}
+	if o.existing == "update" {
+		ops = append(ops, record.Update)
+	}
+	if err := f.mayChange(c, ops...); err != nil {
+		return err
+	}
+	end, err := f.begin(c, f.turns.writing)
 	if err != nil {
-		return web.BodyError(err)
+		c.RefuseBody()
+		return err
+	}
+	defer end()
+	body, err := c.ReadBody()
+	if err != nil {
+		return err
 	}
 	var a answer
 	run := func(tx *record.Tx, to *answer) error {

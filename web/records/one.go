@@ -70,6 +70,9 @@ func (f *Face) create(c *web.Context) error {
 		ID   string          `json:"id,omitempty"`
 		Data json.RawMessage `json:"data"`
 	}
+	if err := f.mayChange(c, record.Create); err != nil {
+		return err
+	}
 	if err := c.Bind(&in); err != nil {
 		return err
 	}
@@ -80,6 +83,9 @@ func (f *Face) patch(c *web.Context) error {
 	var in struct {
 		Rev  uint64          `json:"rev,omitempty"`
 		Data json.RawMessage `json:"data"`
+	}
+	if err := f.mayUpdate(c); err != nil {
+		return err
 	}
 	if err := c.Bind(&in); err != nil {
 		return err
@@ -140,6 +146,9 @@ func (o *operation) op() (record.Op, error) {
 func (f *Face) transact(c *web.Context) error {
 	var in struct {
 		Ops []operation `json:"ops"`
+	}
+	if err := f.may(c, (*record.Tx).MayWrite); err != nil {
+		return err
 	}
 	if err := c.Bind(&in); err != nil {
 		return err

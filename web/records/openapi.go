@@ -1,12 +1,15 @@
 package records
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
@@ -19,19 +22,69 @@ type object = map[string]any
 
 // OpenAPI responds with an OpenAPI 3.1 description of the routes for the collections that are not closed to the client.
 func (f *Face) OpenAPI(c *web.Context) error {
-	var doc object
+	return f.document(c, &f.openAPI, "application/json", func(all []*schema.Compiled) ([]byte, error) {
+		body, err := json.Marshal(f.describe(all))
+		if err != nil {
+			return nil, engine.Errorf(engine.CodeInternal, "encode the description of the API: %w", err)
+		}
+		return append(body, '\n'), nil
+	})
+}
+
+// documents are about the collections that senders see. They are made anew only when the collections have changed, because
+// anyone may ask for them, and they are large.
+type documents [2]document // for those who are subject to rules, and for superadmins and operators
+
+// document is one of documents.
+type document struct {
+	mu   sync.Mutex // guards what follows; held while the document is made
+	of   []*schema.Compiled
+	body []byte
+	tag  string
+}
+
+// get returns the document about some collections, with its entity tag.
+func (d *document) get(of []*schema.Compiled, make func(of []*schema.Compiled) ([]byte, error)) (body []byte, tag string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.body == nil || !slices.Equal(d.of, of) {
+		if body, err = make(of); err != nil {
+			return nil, "", err
+		}
+		sum := sha256.Sum256(body)
+		d.of, d.body, d.tag = of, body, strconv.Quote(hex.EncodeToString(sum[:12]))
+	}
+	return d.body, d.tag, nil
+}
+
+// document responds with one of documents.
+func (f *Face) document(c *web.Context, all *documents, media string, make func(of []*schema.Compiled) ([]byte, error)) error {
+	var of []*schema.Compiled
+	which := 0
 	err := f.view(c, func(tx *record.Tx) error {
-		doc = f.describe(tx.Collections())
+		if of = tx.Collections(); tx.Actor().System {
+			which = 1
+		}
 		return nil
 	})
 	if err != nil {
 		return explain(err)
 	}
-	body, err := json.Marshal(doc)
+	body, tag, err := all[which].get(of, make)
 	if err != nil {
-		return engine.Errorf(engine.CodeInternal, "encode the description of the API: %w", err)
+		return err
 	}
-	return respond(c, http.StatusOK, body)
+	h := c.Header()
+	h["Content-Type"], h["Etag"], h["Cache-Control"] = []string{media}, []string{tag}, []string{"no-cache"}
+	if c.Request.Header.Get("If-None-Match") == tag {
+		c.Writer.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	c.Writer.WriteHeader(http.StatusOK)
+	if c.Request.Method != http.MethodHead {
+		_, _ = c.Writer.Write(body) // an error means that the client is gone
+	}
+	return nil
 }
 
 func (f *Face) describe(all []*schema.Compiled) object {

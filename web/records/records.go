@@ -56,8 +56,11 @@ type Options struct {
 
 // Face serves the records of one DB.
 type Face struct {
-	db *record.DB
-	o  Options
+	db    *record.DB
+	o     Options
+	turns turns
+
+	openAPI, page documents
 }
 
 // New returns a Face whose routes are not mounted in an application.
@@ -68,7 +71,7 @@ func New(db *record.DB, o Options) *Face {
 	if o.Actor == nil {
 		o.Actor = Actor
 	}
-	return &Face{db, o}
+	return &Face{db: db, o: o, turns: newTurns()}
 }
 
 // Mount adds the routes of db's records to an application. With them come /openapi.json and, at the
