@@ -1,6 +1,6 @@
 // Package calls lets the users of a web application call procedures over HTTP, as far as the application allows it.
 //
-// Mount adds the routes. A Rule opens a procedure; all others are closed. Arguments and results are JSON objects,
+// Mount adds the routes. A Rule opens a procedure; all others are closed. Arguments are a JSON object, results any JSON;
 // errors are problem documents.
 //
 // It knows requests, responses, and which procedures are open to whom. It must not know what procedures do or how they
