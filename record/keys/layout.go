@@ -153,7 +153,7 @@ func (x *Index) appendEntryID(dst []byte, id string) []byte {
 
 // entryID returns the id at the end of the key of an entry.
 func (x *Index) entryID(key []byte) (string, error) {
-	rest := key[entryPrefixBytes:]
+	rest := key[min(len(key), entryPrefixBytes):]
 	for _, p := range x.parts {
 		var err error
 		if rest, err = value.SkipKey(rest, p.desc); err != nil {
@@ -163,7 +163,10 @@ func (x *Index) entryID(key []byte) (string, error) {
 	if !x.descending() {
 		return string(rest), nil
 	}
-	id := make([]byte, max(0, len(rest)-1))
+	if len(rest) == 0 || rest[len(rest)-1] != 0xff {
+		return "", engine.Errorf(engine.CodeCorrupt, "an entry of index %s is damaged: its id has no end", x.Name)
+	}
+	id := make([]byte, len(rest)-1)
 	for i := range id {
 		id[i] = ^rest[i]
 	}

@@ -104,11 +104,14 @@ func (s *Step) Live(c *Collection) (before, after *Doc, known bool, err error) {
 	d := &Doc{ID: s.ID}
 	var data []byte
 	if s.doc != nil {
-		if data, err = d.readEnvelope(s.doc); err == nil && !d.Deleted {
+		if data, err = d.readEnvelope(s.doc); err == nil {
 			after, err = c.read(s.ID, s.doc)
 		}
 		if err != nil {
 			return nil, nil, false, engine.Errorf(engine.CodeCorrupt, "read record %s of %s: %w", s.ID, c.Name, err)
+		}
+		if d.Deleted {
+			after = nil
 		}
 	}
 	if !s.whole(c) {
