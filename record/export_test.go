@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"runtime"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/keys"
@@ -20,4 +21,15 @@ func (db *DB) Stored(tx engine.Tx, name string) (*keys.Collection, error) {
 		return nil, err
 	}
 	return c.byName[name].Collection, nil
+}
+
+// HubWait waits until subscriptions have been served all changes up to a position.
+func (db *DB) HubWait(ctx context.Context, pos engine.Position) error {
+	for {
+		var at engine.Position
+		if err := db.hub.do(ctx, func(h *hub) { at = h.pos }); err != nil || at >= pos {
+			return err
+		}
+		runtime.Gosched()
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +14,18 @@ import (
 	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/query"
 )
+
+// A change of a record reaches its subscribers in these stages, of which each only knows the next:
+//
+//	feed      the engine's changes, in their order
+//	hub       one goroutine for the DB: at which position the node is, which collections there are
+//	matcher   which receivers see something of a change, and what: match.Set, rules, filters
+//	Stream    a bounded queue for each subscriber, from the hub's goroutine to that of Next
+//	face      package web/records, or whoever calls Next
+//
+// A subscription begins the other way round: DB.join binds the topics to the actor (part), adds the Stream to the hub,
+// which is at a position then, and finds the messages up to that position or a later one: from the history of the engine
+// (replay), or the state. What the queue has up to there is skipped. So there is no gap, and nothing comes twice.
 
 // Limits of subscriptions.
 const (
@@ -64,8 +75,8 @@ type Subscription struct {
 	// records mean nothing.
 	Topics []Topic
 
-	// Filter is an expression that the records of all topics must meet; "" is none. It must not look at who has updated,
-	// deleted or restored a record, and when.
+	// Filter is an expression that the records of all topics must meet; "" is none. If it looks at who has updated, deleted
+	// or restored a record, or when, the collections must keep a history.
 	Filter string
 
 	// Sort and Limit are for the first message: the order of records, as in a query, and how many of them it has for each
@@ -126,44 +137,17 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Stream delivers what one subscriber sees. It must be closed.
-type Stream struct {
-	db      *DB
-	actor   Actor
-	catalog *catalog
-	parts   []*part
-	shape   string
-	read    engine.Read
-
-	receiver *receiver       // in the hub
-	first    []Message       // to be delivered before the queue
-	after    engine.Position // what the queue has up to it is in first, or was delivered earlier
-
-	mu    sync.Mutex // guards queue, bytes and err
-	queue []batch
-	bytes int
-	err   error         // why the stream has ended
-	ready chan struct{} // has an element when queue or err was set
-}
-
-// batch are the events of one change.
-type batch struct {
-	pos    engine.Position
-	events []Event
-	bytes  int
-}
-
 // Subscribe begins a subscription of an actor. The first Message of the Stream is the state at one position, and those
 // that follow are all changes after it, each once and in their order. A collection that the actor may not subscribe to
 // is unknown. Errors of the Stream end it:
 //
-//   - engine.CodeTruncated: the subscriber has read too slowly, or rules or fields of a collection have changed.
-//     Subscribe again; Resume then works as far as it can.
+//   - engine.CodeTruncated: the subscriber has read too slowly, rules or fields of a collection have changed, or the
+//     history does not say any more what a record was before a change. Subscribe again; Resume then works as far as it can.
 //   - CodeUnknownCollection: a collection was removed.
 //   - engine.CodeClosed: the server stops.
 //
-// What a condition says about a record that another one refers to is decided when the record itself changes. Without
-// Options.Feed, Subscribe is engine.CodeUnsupported.
+// Conditions are decided when the record itself changes: not when a record changes to which it refers, and not when time
+// passes. Without Options.Feed, Subscribe is engine.CodeUnsupported.
 func (db *DB) Subscribe(ctx context.Context, a Actor, sub Subscription) (*Stream, error) {
 	if db.hub == nil {
 		return nil, engine.Errorf(engine.CodeUnsupported, "subscriptions need a change feed; record.Options.Feed is nil")
@@ -260,23 +244,27 @@ func (s *Stream) resumes(id string) (engine.Position, bool) {
 	return engine.Position(pos), err == nil && shape == s.shape
 }
 
-// replay delivers the events after the position from up to the position to. It reports whether the history has them.
+// replay finds the messages after the position from, which the subscriber has, up to the position to. ok is false if the
+// history does not have all of them, if they are too many, or if there is no position from.
 func (s *Stream) replay(ctx context.Context, from, to engine.Position) (ok bool, err error) {
 	s.after = max(from, to)
-	if from >= to {
+	if from == to {
 		return true, nil
 	}
-	m := newMatcher(s.db, s.catalog)
+	if from > to { // another node was ahead of this one, or the data are from an older backup
+		last, err := s.db.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
+		return from <= last, err
+	}
 	ok = true
-	end := func(error) { ok = false }
 	size, read := 0, 0
+	m := newMatcher(s.db, s.catalog)
 	_, err = m.add(s.parts, s.actor, func(b batch) error {
 		if size += b.bytes; len(s.first) == MaxReplayed || size > MaxReplayedBytes {
 			return errSlow
 		}
 		s.first = append(s.first, s.message(b))
 		return nil
-	}, end)
+	}, func(error) { ok = false })
 	if err != nil {
 		return false, err
 	}
@@ -302,243 +290,4 @@ func (s *Stream) replay(ctx context.Context, from, to engine.Position) (ok bool,
 		s.first = nil
 	}
 	return ok, nil
-}
-
-func (s *Stream) message(b batch) Message {
-	return Message{ID: s.id(b.pos), Position: b.pos, Events: b.events}
-}
-
-// errSlow ends a stream whose subscriber does not read.
-var errSlow = engine.Errorf(engine.CodeTruncated, "the subscriber has not read what was queued for it: subscribe again")
-
-// offer adds the events of a change to the queue.
-func (s *Stream) offer(b batch) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := len(s.queue); n >= MaxQueuedChanges || n > 0 && s.bytes+b.bytes > MaxQueuedBytes {
-		return errSlow
-	}
-	s.queue = append(s.queue, b)
-	s.bytes += b.bytes
-	s.wake()
-	return nil
-}
-
-// end ends the stream, after what is queued.
-func (s *Stream) end(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil {
-		s.err = err
-	}
-	s.wake()
-}
-
-func (s *Stream) wake() {
-	select {
-	case s.ready <- struct{}{}:
-	default:
-	}
-}
-
-// Next returns the next message, for which it waits. Only one goroutine may call it at a time. After an error there are
-// no more messages.
-func (s *Stream) Next(ctx context.Context) (Message, error) {
-	if len(s.first) > 0 {
-		m := s.first[0]
-		s.first = s.first[1:]
-		return m, nil
-	}
-	for {
-		b, ok, err := s.take()
-		switch {
-		case err != nil:
-			return Message{}, err
-		case ok && b.pos > s.after:
-			return s.message(b), nil
-		case ok:
-			continue
-		}
-		select {
-		case <-s.ready:
-		case <-ctx.Done():
-			return Message{}, ctx.Err()
-		}
-	}
-}
-
-func (s *Stream) take() (b batch, ok bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
-		return b, false, s.err
-	}
-	b = s.queue[0]
-	s.queue[0] = batch{}
-	s.queue = s.queue[1:]
-	s.bytes -= b.bytes
-	return b, true, nil
-}
-
-// Close ends the subscription. It may be called more than once.
-func (s *Stream) Close() {
-	_ = s.db.hub.do(context.Background(), func(h *hub) { h.m.remove(s.receiver) }) // an error means that the hub has ended
-}
-
-// part is what a stream sees of one collection.
-type part struct {
-	c      *collection
-	ids    []string // nil: all
-	rule   *query.Cond
-	filter *query.Cond
-}
-
-// cond returns the condition of the records that the stream sees.
-func (p *part) cond() *query.Cond {
-	if p.ids != nil {
-		return query.All(query.IsOneOf(p.ids...), p.rule, p.filter)
-	}
-	return query.All(p.rule, p.filter)
-}
-
-// bind gives the topics their meaning for the actor.
-func (s *Stream) bind(t *Tx, sub *Subscription) error {
-	for _, topic := range sub.Topics {
-		i := slices.IndexFunc(s.parts, func(p *part) bool { return p.c.Name == topic.Collection })
-		if i < 0 {
-			c, err := t.collection(topic.Collection)
-			if err != nil {
-				return err
-			}
-			i = len(s.parts)
-			s.parts = append(s.parts, &part{c: c, ids: []string{}})
-		}
-		if p := s.parts[i]; topic.ID == "" {
-			p.ids = nil
-		} else if p.ids != nil {
-			p.ids = append(p.ids, topic.ID)
-		}
-	}
-	for _, p := range s.parts {
-		if err := p.bind(t, sub); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *part) bind(t *Tx, sub *Subscription) error {
-	open := t.env
-	open.KeepTimes = true
-	p.rule = query.Always()
-	ops := []Operation{Subscribe, View, List}
-	if p.ids != nil {
-		ops = ops[:2]
-	}
-	for _, op := range ops {
-		switch cond := p.c.rules[op].cond; {
-		case !t.actor.within(p.c, op):
-			p.rule = query.Never()
-		case t.actor.System:
-		case cond == nil:
-			p.rule = query.Never()
-		default:
-			p.rule = query.All(p.rule, cond).Bind(&open)
-		}
-	}
-	if p.rule.Never() {
-		return unknownCollection(p.c.Name) // as if it were not there
-	}
-	q, err := t.ParseQuery(p.c.Name, sub.params())
-	if err != nil {
-		return err
-	}
-	open = t.seen
-	open.KeepTimes = true
-	p.filter = q.Where.Bind(&open)
-	if t.actor.Limit != nil && p.filter.References() > 0 {
-		return engine.Errorf(engine.CodeUnsupported, "a subscription with an API key that is limited to scopes cannot filter by fields of other records")
-	}
-	if n := p.filter.References(); n > MaxFollowing && !t.actor.System {
-		return engine.Errorf(CodeTooLarge, "the filter of a subscription follows %d references; the limit is %d", n, MaxFollowing)
-	}
-	for i, column := range unknownBefore {
-		if column && p.filter.Mentions(i) {
-			return engine.Errorf(CodeQuery, "a subscription cannot filter by who has updated, deleted or restored a record, or when: what that was before a change is not known")
-		}
-		if column && p.rule.Mentions(i) {
-			return engine.Errorf(engine.CodeUnsupported, "nobody can subscribe to %s: its rules look at who has updated, deleted or restored a record, or when, and what that was before a change is not known", p.c.Name)
-		}
-	}
-	return nil
-}
-
-// unknownBefore are the columns whose values before a change it does not tell.
-var unknownBefore = []bool{4: true, 5: true, 6: true, 8: true, 9: true, 10: true}
-
-// params returns the subscription as parameters of a query.
-func (s *Subscription) params() map[string][]string {
-	p := map[string][]string{"limit": {strconv.Itoa(s.Limit)}}
-	if s.Filter != "" {
-		p["filter"] = []string{s.Filter}
-	}
-	if s.Sort != "" {
-		p["sort"] = []string{s.Sort}
-	}
-	return p
-}
-
-// state returns what the stream sees now.
-func (s *Stream) state(t *Tx, sub *Subscription) (all []State, err error) {
-	t.finding, t.followed = true, 0
-	defer func() { t.finding = false }()
-	size := 0
-	for _, p := range s.parts {
-		q, err := t.ParseQuery(p.c.Name, sub.params())
-		if err != nil {
-			return nil, err
-		}
-		rule, filter := keys.Test{Cond: p.rule.Bind(&t.env), Env: &t.env}, keys.Test{Cond: q.Where, Env: &t.seen}
-		page := &Page{query: q}
-		if p.ids == nil {
-			err = t.page(p.c, &keys.Search{Tests: []keys.Test{rule, filter}, Orders: q.Orders, Limit: q.Limit}, page)
-		} else {
-			err = t.pick(p, q, page, rule, filter)
-		}
-		if err != nil {
-			return nil, invalidQuery(err)
-		}
-		for _, r := range page.Items {
-			if size += r.Size(); size > MaxStateBytes {
-				return nil, engine.Errorf(CodeTooLarge, "the state has more than %d bytes of records; subscribe to fewer topics, or set a lower limit", MaxStateBytes)
-			}
-		}
-		all = append(all, State{Collection: p.c.Name, Records: page.Items, More: page.Next != ""})
-	}
-	return all, nil
-}
-
-// pick finds the records of topics of single records.
-func (t *Tx) pick(p *part, q *query.Query, page *Page, tests ...keys.Test) error {
-	slices.Sort(p.ids)
-	for _, id := range slices.Compact(p.ids) {
-		if keys.CheckID(id) != nil {
-			continue
-		}
-		d, err := keys.Get(t.tx, p.c.Collection, id)
-		ok := d != nil && !d.Deleted
-		for _, x := range tests {
-			if ok && err == nil {
-				ok, err = x.Cond.Holds(x.Env, d, nil)
-			}
-		}
-		if err != nil {
-			return err
-		}
-		if ok {
-			page.Items = append(page.Items, newRecord(p.c, d))
-		}
-	}
-	slices.SortFunc(page.Items, func(a, b *Record) int { return q.Orders.Compare(q.Orders.Key(a), q.Orders.Key(b)) })
-	return nil
 }

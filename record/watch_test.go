@@ -32,6 +32,8 @@ func news() []schema.Collection {
 		{Name: "secrets", Fields: []schema.Field{title}, Rules: schema.Rules{List: "true", View: "true"}},
 		{Name: "recent", Fields: []schema.Field{title}, Rules: schema.Rules{List: "true", View: "updated > @now - 1d", Subscribe: "true"}},
 		{Name: "plain", Fields: []schema.Field{title, n}, Rules: open, History: schema.History{Off: true}},
+		{Name: "closed", Fields: []schema.Field{title}, Rules: schema.Rules{List: "true", View: `updated_by != "x"`, Subscribe: "true"}, History: schema.History{Off: true}},
+		{Name: "edited", Fields: []schema.Field{title}, Rules: schema.Rules{List: "true", View: "updated_by = @auth.id || deleted_by = @auth.id", Subscribe: "true"}},
 	}
 }
 
@@ -262,7 +264,7 @@ func TestSubscribeRefused(t *testing.T) {
 		{record.Subscription{}, "nothing/*", record.CodeUnknownCollection}, {record.Subscription{Filter: "!!"}, "secrets/*", record.CodeUnknownCollection},
 		{record.Subscription{}, "secrets/a", record.CodeUnknownCollection}, {record.Subscription{}, "notes/*", record.CodeUnknownCollection},
 		{record.Subscription{Filter: "title ="}, "orders/*", record.CodeQuery}, {record.Subscription{Filter: "name = 1"}, "orders/*", record.CodeQuery}, {record.Subscription{Sort: "name"}, "orders/*", record.CodeQuery},
-		{record.Subscription{Filter: "updated > @now - 1d"}, "orders/*", record.CodeQuery}, {record.Subscription{Filter: `n = 1 || !(updated_by = "x")`}, "orders/*", record.CodeQuery}, {record.Subscription{}, "recent/*", engine.CodeUnsupported},
+		{record.Subscription{Filter: "updated > @now - 1d"}, "plain/*", record.CodeQuery}, {record.Subscription{Filter: `n = 1 || !(restored_by = "x")`}, "plain/*", record.CodeQuery}, {record.Subscription{}, "closed/*", engine.CodeUnsupported}, {record.Subscription{}, "closed/a", engine.CodeUnsupported},
 		{record.Subscription{Limit: -1}, "orders/*", record.CodeQuery}, {record.Subscription{Limit: 1_001}, "orders/*", record.CodeQuery}, {record.Subscription{Topics: make([]record.Topic, record.MaxTopics)}, "orders/*", record.CodeQuery},
 	} {
 		_, err := h.Subscribe(t.Context(), record.Actor{}, with(t, c.sub, c.topic))

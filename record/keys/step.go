@@ -98,8 +98,8 @@ func (s *Step) Last() *Change { return s.changes[len(s.changes)-1] }
 func (s *Step) Bytes() int { return len(s.doc) }
 
 // Live returns the record before and after the transaction; nil for one that did not exist or was in the trash. The
-// record before has no marks but that of its creation. known is false if the transaction does not say what it was,
-// because it has not left all changes of the record in the history with their bodies.
+// record before lacks the marks that the transaction has set; Step.Marks adds them. known is false if the transaction does
+// not say what the record was, because it has not left all its changes in the history with their bodies.
 func (s *Step) Live(c *Collection) (before, after *Doc, known bool, err error) {
 	d := &Doc{ID: s.ID}
 	var data []byte
@@ -125,11 +125,61 @@ func (s *Step) Live(c *Collection) (before, after *Doc, known bool, err error) {
 		return nil, after, !live, nil
 	}
 	before = &Doc{ID: s.ID, Rev: s.changes[0].Rev - 1}
-	before.Marks[Created] = d.Marks[Created]
+	before.Marks = d.Marks
+	for stamp := range before.Marks {
+		if s.sets(Stamp(stamp)) {
+			before.Marks[stamp] = Mark{}
+		}
+	}
 	if before.Data, err = c.Parse(data); err != nil {
 		return nil, nil, false, engine.Errorf(engine.CodeCorrupt, "record %s of %s before change %d: %w", s.ID, c.Name, s.changes[0].Rev, err)
 	}
 	return before, after, true, nil
+}
+
+// sets reports whether the transaction has set a mark of the record.
+func (s *Step) sets(stamp Stamp) bool {
+	return slices.ContainsFunc(s.changes, func(ch *Change) bool { return ch.Op == Create+Op(stamp) })
+}
+
+// Marks adds the marks that before, of Live, lacks. It reads at most FullEvery changes of the history before the
+// transaction; tx may be of any later time. known is false if the history does not have them any more.
+func (s *Step) Marks(tx engine.Tx, c *Collection, before *Doc) (known bool, err error) {
+	var missing []Stamp
+	for stamp := range Stamp(Stamps) {
+		if s.sets(stamp) {
+			missing = append(missing, stamp)
+		}
+	}
+	next := before.Rev
+	for ch, err := range ChangesOf(tx, c, s.ID, s.changes[0].Rev) {
+		if err != nil {
+			return false, err
+		}
+		if ch.Rev != next || before.Rev-next == FullEvery {
+			return false, nil // one in between was removed, or so were copies
+		}
+		next--
+		var copied Doc
+		if ch.Full != nil {
+			if _, err := copied.readEnvelope(ch.Full); err != nil {
+				return false, engine.Errorf(engine.CodeCorrupt, "change %d of record %s of %s: its copy is damaged", ch.Rev, s.ID, c.Name)
+			}
+		}
+		missing = slices.DeleteFunc(missing, func(stamp Stamp) bool {
+			switch {
+			case ch.Op == Create+Op(stamp):
+				before.Marks[stamp] = Mark{ch.At, ch.By}
+			case ch.Full != nil:
+				before.Marks[stamp] = copied.Marks[stamp]
+			}
+			return ch.Op == Create+Op(stamp) || ch.Full != nil || ch.Op == Create
+		})
+		if len(missing) == 0 {
+			return true, nil
+		}
+	}
+	return len(missing) == 0, nil
 }
 
 // back goes back from the record after the changes to the record before them: whether it exists and is not in the trash,

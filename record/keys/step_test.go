@@ -67,7 +67,11 @@ func (l *life) print(d *Doc) string {
 	if d == nil || d.Deleted {
 		return "none"
 	}
-	return fmt.Sprintf("%s %d %v %s", d.ID, d.Rev, d.Marks[Created], l.c.Append(nil, d.Data))
+	marks := d.Marks[:]
+	if l.c.History.Off { // the others are not known before a change
+		marks = marks[:1]
+	}
+	return fmt.Sprintf("%s %d %v %s", d.ID, d.Rev, marks, l.c.Append(nil, d.Data))
 }
 
 // TestSteps makes random transactions of up to four changes, and compares what their changes say with what was stored
@@ -105,7 +109,7 @@ func TestSteps(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					n, m := l.compare(c, before, after)
+					n, m := l.compare(eng, c, before, after)
 					known, all = known+n, all+m
 					break
 				}
@@ -128,7 +132,7 @@ func (l *life) state(tx engine.Tx) map[string]string {
 	return all
 }
 
-func (l *life) compare(c engine.Change, before, after map[string]string) (known, all int) {
+func (l *life) compare(eng engine.Engine, c engine.Change, before, after map[string]string) (known, all int) {
 	t := l.t
 	t.Helper()
 	steps, err := Steps(c, func(id uint32) bool { return id == 7 })
@@ -153,6 +157,9 @@ func (l *life) compare(c engine.Change, before, after map[string]string) (known,
 			continue
 		}
 		known++
+		if was != nil && !l.c.History.Off {
+			l.addMarks(eng, s, was)
+		}
 		if got := l.print(was); got != or(before[s.ID]) && !(l.c.History.Off && or(before[s.ID]) == "none") {
 			t.Fatalf("before: %s, want %s, by %+v", got, or(before[s.ID]), s.changes)
 		}
@@ -163,6 +170,98 @@ func (l *life) compare(c engine.Change, before, after map[string]string) (known,
 		}
 	}
 	return known, all
+}
+
+// addMarks adds the marks of a record before a step.
+func (l *life) addMarks(eng engine.Engine, s *Step, was *Doc) {
+	_, err := eng.View(l.t.Context(), engine.Read{}, func(tx engine.Tx) error {
+		known, err := s.Marks(tx, l.c, was)
+		if err == nil && !known {
+			l.t.Errorf("the marks of %s before revision %d are not known", s.ID, s.changes[0].Rev)
+		}
+		return err
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// TestMarksFarBack checks that marks of many changes ago are found in a full copy, with few reads, and that they are not
+// known if the history was trimmed.
+func TestMarksFarBack(t *testing.T) {
+	eng := testengine.Open(t, testengine.Options{Memory: true})
+	l := &life{t, seed.Rand(t), (&Collection{}).Next(collection(t)), map[string]uint64{}}
+	l.c.ID = 7
+	put := func(before *Doc, op Op, by string) (after *Doc, pos engine.Position) {
+		pos, err := eng.Update(t.Context(), func(tx engine.Tx) (err error) {
+			d := Doc{ID: "a"}
+			if before != nil {
+				d = *before
+			}
+			at := tx.Now().UTC().Truncate(time.Microsecond)
+			d.Rev, d.Deleted, d.Marks[op-Create] = d.Rev+1, op == Delete, Mark{at, by}
+			if d.Data, err = l.c.Patch(d.Data, fmt.Appendf(nil, `{"n":%d,"own":"a"}`, d.Rev)); err != nil {
+				return err
+			}
+			after = &d
+			return Put(tx, l.c, before, &d, &Change{Op: op, At: at, By: by})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return after, pos
+	}
+	d, _ := put(nil, Create, "ann")
+	d, _ = put(d, Delete, "bob")
+	d, _ = put(d, Restore, "eve")
+	for range 3 * FullEvery {
+		d, _ = put(d, Update, "ann")
+	}
+	want := *d
+	_, pos := put(d, Delete, "ann")
+	for c, err := range eng.Changes(t.Context(), pos-1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps, err := Steps(c, func(uint32) bool { return true })
+		if err != nil || len(steps) != 1 {
+			t.Fatal(len(steps), err)
+		}
+		for _, n := range []int{FullEvery * 3, FullEvery, 3} { // how many changes are left; the last copy is at revision 96
+			_, err = eng.Update(t.Context(), func(tx engine.Tx) error {
+				all, err := History(tx, l.c, "a", 0, 0)
+				if err != nil {
+					return err
+				}
+				_, err = Trim(tx, l.c, tx.Now().Add(time.Hour), all[n].Seq, 1_000)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			was, _, _, err := steps[0].Live(l.c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n > 3 {
+				if l.addMarks(eng, steps[0], was); l.print(was) != l.print(&want) {
+					t.Errorf("before: %s, want %s", l.print(was), l.print(&want))
+				}
+				continue
+			}
+			_, err = eng.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
+				known, err := steps[0].Marks(tx, l.c, was)
+				if known {
+					t.Errorf("marks of a history that was trimmed are known: %v", was.Marks)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		break
+	}
 }
 
 func or(s string) string {
