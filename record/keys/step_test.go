@@ -19,6 +19,8 @@ type life struct {
 	rng  *rand.Rand
 	c    *Collection
 	last map[string]uint64 // revision of the last change
+
+	marks bool // print prints all marks, not only that of the creation
 }
 
 // change does something to a record.
@@ -67,9 +69,9 @@ func (l *life) print(d *Doc) string {
 	if d == nil || d.Deleted {
 		return "none"
 	}
-	marks := d.Marks[:]
-	if l.c.History.Off { // the others are not known before a change
-		marks = marks[:1]
+	marks := d.Marks[:1]
+	if l.marks {
+		marks = d.Marks[:]
 	}
 	return fmt.Sprintf("%s %d %v %s", d.ID, d.Rev, marks, l.c.Append(nil, d.Data))
 }
@@ -82,7 +84,7 @@ func TestSteps(t *testing.T) {
 			k := *collection(t).Compiled
 			k.History = schema.History{Off: off}
 			eng := testengine.Open(t, testengine.Options{Memory: true})
-			l := &life{t, seed.Rand(t), (&Collection{}).Next(&k), map[string]uint64{}}
+			l := &life{t, seed.Rand(t), (&Collection{}).Next(&k), map[string]uint64{}, !off}
 			l.c.ID = 7
 			known, all := 0, 0
 			for range 600 {
@@ -157,7 +159,7 @@ func (l *life) compare(eng engine.Engine, c engine.Change, before, after map[str
 			continue
 		}
 		known++
-		if was != nil && !l.c.History.Off {
+		if was != nil && l.marks {
 			l.addMarks(eng, s, was)
 		}
 		if got := l.print(was); got != or(before[s.ID]) && !(l.c.History.Off && or(before[s.ID]) == "none") {
@@ -190,7 +192,7 @@ func (l *life) addMarks(eng engine.Engine, s *Step, was *Doc) {
 // known if the history was trimmed.
 func TestMarksFarBack(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{Memory: true})
-	l := &life{t, seed.Rand(t), (&Collection{}).Next(collection(t)), map[string]uint64{}}
+	l := &life{t, seed.Rand(t), (&Collection{}).Next(collection(t)), map[string]uint64{}, true}
 	l.c.ID = 7
 	put := func(before *Doc, op Op, by string) (after *Doc, pos engine.Position) {
 		pos, err := eng.Update(t.Context(), func(tx engine.Tx) (err error) {
