@@ -188,31 +188,34 @@ func (l *life) addMarks(eng engine.Engine, s *Step, was *Doc) {
 	}
 }
 
+// put stores a change of the record a by a user, after before.
+func (l *life) put(eng engine.Engine, before *Doc, op Op, by string) (after *Doc, pos engine.Position) {
+	pos, err := eng.Update(l.t.Context(), func(tx engine.Tx) (err error) {
+		d := Doc{ID: "a"}
+		if before != nil {
+			d = *before
+		}
+		at := tx.Now().UTC().Truncate(time.Microsecond)
+		d.Rev, d.Deleted, d.Marks[op-Create] = d.Rev+1, op == Delete, Mark{at, by}
+		if d.Data, err = l.c.Patch(d.Data, fmt.Appendf(nil, `{"n":%d,"own":"a"}`, d.Rev)); err != nil {
+			return err
+		}
+		after = &d
+		return Put(tx, l.c, before, &d, &Change{Op: op, At: at, By: by})
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return after, pos
+}
+
 // TestMarksFarBack checks that marks of many changes ago are found in a full copy, with few reads, and that they are not
 // known if the history was trimmed.
 func TestMarksFarBack(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{Memory: true})
 	l := &life{t, seed.Rand(t), (&Collection{}).Next(collection(t)), map[string]uint64{}, true}
 	l.c.ID = 7
-	put := func(before *Doc, op Op, by string) (after *Doc, pos engine.Position) {
-		pos, err := eng.Update(t.Context(), func(tx engine.Tx) (err error) {
-			d := Doc{ID: "a"}
-			if before != nil {
-				d = *before
-			}
-			at := tx.Now().UTC().Truncate(time.Microsecond)
-			d.Rev, d.Deleted, d.Marks[op-Create] = d.Rev+1, op == Delete, Mark{at, by}
-			if d.Data, err = l.c.Patch(d.Data, fmt.Appendf(nil, `{"n":%d,"own":"a"}`, d.Rev)); err != nil {
-				return err
-			}
-			after = &d
-			return Put(tx, l.c, before, &d, &Change{Op: op, At: at, By: by})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return after, pos
-	}
+	put := func(before *Doc, op Op, by string) (*Doc, engine.Position) { return l.put(eng, before, op, by) }
 	d, _ := put(nil, Create, "ann")
 	d, _ = put(d, Delete, "bob")
 	d, _ = put(d, Restore, "eve")
