@@ -213,7 +213,7 @@ func (l *life) put(eng engine.Engine, before *Doc, op Op, by string) (after *Doc
 // known if the history was trimmed.
 func TestMarksFarBack(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{Memory: true})
-	l := &life{t, seed.Rand(t), (&Collection{}).Next(collection(t)), map[string]uint64{}, true}
+	l := &life{t, seed.Rand(t), (&Collection{}).Next(collection(t).Compiled), map[string]uint64{}, true}
 	l.c.ID = 7
 	put := func(before *Doc, op Op, by string) (*Doc, engine.Position) { return l.put(eng, before, op, by) }
 	d, _ := put(nil, Create, "ann")
