@@ -6,8 +6,8 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// BenchmarkData measures what every request does with the data of a record.
-func BenchmarkData(b *testing.B) {
+// items returns a collection, data for it, and the data as a client sends them.
+func items(b *testing.B) (k *schema.Compiled, d schema.Data, text []byte) {
 	k, err := schema.Collection{
 		Name: "items",
 		Fields: []schema.Field{
@@ -22,12 +22,17 @@ func BenchmarkData(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	text := []byte(`{"title":"item 17","status":"s17","number":17,"price":17.25,"done":false,"body":"` +
+	text = []byte(`{"title":"item 17","status":"s17","number":17,"price":17.25,"done":false,"body":"` +
 		`The lighthouse keeper writes down every ship that passes, the hour, the flag and the weather, and at the end of the month the book goes to the harbour office."}`)
-	d, err := k.Patch(schema.Data{}, text)
-	if err != nil {
+	if d, err = k.Patch(schema.Data{}, text); err != nil {
 		b.Fatal(err)
 	}
+	return k, d, text
+}
+
+// BenchmarkData measures what every request does with the data of a record.
+func BenchmarkData(b *testing.B) {
+	k, d, text := items(b)
 	stored := k.Append(nil, d)
 	b.Run("create", func(b *testing.B) {
 		b.ReportAllocs()
