@@ -218,6 +218,9 @@ func (t *Tx) expand(c *collection, p *Page, m Moment) error {
 		if err != nil {
 			return invalidQuery(err)
 		}
+		if err := l.allowBytes(0, sizeOf(related)); err != nil {
+			return err
+		}
 		p.related = append(p.related, related)
 	}
 	return nil
@@ -225,8 +228,10 @@ func (t *Tx) expand(c *collection, p *Page, m Moment) error {
 
 // lookup finds related records that the actor may view, or in the past those whose history the actor may see.
 type lookup struct {
-	t    *Tx
-	read int // records
+	t     *Tx
+	read  int // records
+	bytes int // of them
+	shown int // bytes of records that were added to the page
 
 	past *past // nil: the present
 	then map[reference]map[string][]string
@@ -246,6 +251,9 @@ func (l *lookup) Get(k *schema.Compiled, id string) (query.Row, error) {
 	}
 	c, d, err := l.t.referred(k.Name, id)
 	if d == nil || err != nil {
+		return nil, err
+	}
+	if err := l.allowBytes(d.Size(), 0); err != nil {
 		return nil, err
 	}
 	if ok, err := l.t.allows(c, View, d, nil); !ok || err != nil {
@@ -289,6 +297,9 @@ func (l *lookup) Referring(k *schema.Compiled, field int, id string, n int) (row
 		return nil, err
 	}
 	for _, d := range found.Docs {
+		if err := l.allowBytes(d.Size(), 0); err != nil {
+			return nil, err
+		}
 		rows = append(rows, newRecord(c, d))
 	}
 	return rows, nil

@@ -245,3 +245,67 @@ func TestLimitsOfSubscriptions(t *testing.T) {
 	h.subscribe(record.Program(), sub, "plans/*")
 	h.subscribe(record.Actor{Roles: []string{"red"}}, record.Subscription{Filter: filter(record.MaxFollowing)}, "plans/*")
 }
+
+// TestLargeExpansions: expansions do not make a page of small records large, whether the records that they add are many or the
+// same.
+func TestLargeExpansions(t *testing.T) {
+	db := league(t, 0)
+	do(t, db, func(tx *record.Tx) error {
+		for i := range 20 {
+			if _, err := tx.Update("teams", fmt.Sprintf("t%02d", i), fmt.Appendf(nil, `{"name":%q}`, strings.Repeat("x", 1<<20-100)), 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	addGames(t, db, 0, 20)
+	for i, filter := range []string{"id!=null", `team="t00"`} {
+		if i == 1 {
+			do(t, db, func(tx *record.Tx) error {
+				for i := range 20 {
+					if _, err := tx.Update("games", fmt.Sprintf("g%06d", i), []byte(`{"team":"t00"}`), 0); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		params := "expand=team&filter=" + url.QueryEscape(filter)
+		if _, err := find(t, db, record.Actor{ID: "ann"}, "games", params+"&limit=20"); engine.CodeOf(err) != record.CodeTooLarge {
+			t.Errorf("%s: 20 large records: %v", filter, err)
+		}
+		if page, err := find(t, db, record.Actor{ID: "ann"}, "games", params+"&limit=15"); err != nil || len(page.Items) != 15 {
+			t.Errorf("%s: 15 large records: %v", filter, err)
+		}
+		if _, err := find(t, db, record.Program(), "games", params+"&limit=20"); err != nil {
+			t.Errorf("%s: 20 large records for the program: %v", filter, err)
+		}
+	}
+}
+
+// TestResumeReadsSoMuch: a subscription that resumes looks at a bounded number of changes, of whatever the store has, and
+// begins with the state if there are more.
+func TestResumeReadsSoMuch(t *testing.T) {
+	eng := testengine.Open(t, testengine.Options{Memory: true})
+	h := openHouse(t, eng, feed.Options{})
+	ann := record.Actor{ID: "ann"}
+	r := h.subscribe(ann, record.Subscription{}, "orders/*")
+	r.want("")
+	h.create("orders", "a", `{}`)
+	r.want("create orders/a")
+	other := func(n int) {
+		for range n {
+			if _, err := eng.Update(t.Context(), func(tx engine.Tx) error { return tx.Put([]byte{1, 1}, []byte("x")) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	other(record.MaxReplayRead - 100)
+	h.patch("orders", "a", `{"n":1}`)
+	resumed := h.subscribe(ann, record.Subscription{Resume: r.last}, "orders/*")
+	resumed.has["orders/a"] = ""
+	resumed.want("update orders/a")
+	other(100)
+	h.patch("orders", "a", `{"n":2}`)
+	h.subscribe(ann, record.Subscription{Resume: r.last}, "orders/*").want("state orders/a")
+}

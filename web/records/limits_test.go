@@ -250,3 +250,18 @@ func TestDocumentsAreMadeOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeResults: a transaction of small operations on large records does not get a response of any size.
+func TestLargeResults(t *testing.T) {
+	open := schema.Rules{List: "true", View: "true", Create: "true", Update: "true"}
+	s, _ := openNotes(t, web.Options{}, notes("notes", open))
+	s.ask("ann", "POST", "/api/notes", `{"id":"a","data":{"title":"`+strings.Repeat("x", 1<<20-100)+`"}}`).is(201)
+	ops := func(n int) string {
+		return `{"ops":[{"op":"create","collection":"notes","data":{"title":"new"}}` + strings.Repeat(`,{"op":"update","collection":"notes","id":"a","data":{}}`, n) + `]}`
+	}
+	s.ask("ann", "POST", "/api/tx", ops(records.MaxResultBytes>>20+1)).is(400, `"code":"limit"`)
+	s.ask("ann", "POST", "/api/tx", ops(records.MaxResultBytes>>20-1)).is(200)
+	if got := s.ask("ann", "GET", "/api/notes?count=true&fields=id", "").json(); *got.Total != 2 {
+		t.Errorf("%d notes", *got.Total)
+	}
+}

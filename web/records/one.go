@@ -178,13 +178,12 @@ func (f *Face) transact(c *web.Context) error {
 		} else if err != nil {
 			return err
 		}
-		a.results(all, done)
-		return nil
+		return a.results(all, done)
 	}, whole)
 }
 
 // results sets the answer to the results of all operations: the status, and the record after it.
-func (a *answer) results(ops []record.Op, done []*record.Record) {
+func (a *answer) results(ops []record.Op, done []*record.Record) error {
 	body, short := []byte(`{"results":[`), []byte(`{"results":[`)
 	for i, r := range done {
 		if i > 0 {
@@ -203,7 +202,10 @@ func (a *answer) results(ops []record.Op, done []*record.Record) {
 			body = r.AppendJSON(append(body, `,"record":`...))
 			short = append(strconv.AppendQuote(append(short, `,"record":{"id":`...), r.ID), '}')
 		}
-		body, short = append(body, '}'), append(short, '}')
+		if body, short = append(body, '}'), append(short, '}'); len(body) > MaxResultBytes {
+			return engine.Errorf(engine.CodeLimit, "the results have more than %d bytes of records; change fewer of them at once", MaxResultBytes)
+		}
 	}
 	*a = answer{Status: http.StatusOK, Body: append(body, ']', '}'), Short: append(short, ']', '}')}
+	return nil
 }

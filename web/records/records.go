@@ -29,6 +29,8 @@ const (
 	MaxBody = 16 << 20
 	// MaxImport is how many records one import has at most; more is engine.CodeLimit.
 	MaxImport = 10_000
+	// MaxResultBytes bounds the results of one transaction; more is engine.CodeLimit, and nothing is written.
+	MaxResultBytes = 32 << 20
 	// MaxExport is how many collections one export has at most; more is engine.CodeLimit.
 	MaxExport = 100
 )
