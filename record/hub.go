@@ -9,9 +9,9 @@ import (
 	"github.com/skerrydb/skerry/record/keys"
 )
 
-// hub passes the changes of records on this node to the streams that see them. One goroutine does all of it, so the order
-// of changes, of subscriptions and of their ends is certain: a stream that is added while the hub is at a position
-// receives exactly what comes after that.
+// hub passes the changes of records on this node to the streams that see them. A single goroutine does all the work, so
+// the order of changes and subscriptions is well defined: a stream that is added while the hub is at a position
+// receives exactly what comes after that position.
 type hub struct {
 	db    *DB
 	calls chan func(*hub)
@@ -27,7 +27,7 @@ func newHub(db *DB) *hub {
 	return &hub{db: db, calls: make(chan func(*hub)), ended: make(chan struct{})}
 }
 
-// do calls fn in the goroutine of the hub.
+// do calls fn in the hub's goroutine.
 func (h *hub) do(ctx context.Context, fn func(*hub)) error {
 	done := make(chan struct{})
 	select {
@@ -104,7 +104,7 @@ func (h *hub) follow(ctx context.Context) error {
 	}
 }
 
-// load reads the collections as they are now on this node, and ends the streams of those that were changed.
+// load reads the current collections on this node and ends the streams of those that changed.
 func (h *hub) load(ctx context.Context) (engine.Position, error) {
 	var now *catalog
 	pos, err := h.db.eng.View(ctx, engine.Read{Level: engine.Local}, func(tx engine.Tx) (err error) {
@@ -117,7 +117,7 @@ func (h *hub) load(ctx context.Context) (engine.Position, error) {
 	return pos, err
 }
 
-// current reports whether the hub uses the collections as c has them, after it has read them again if it does not.
+// current reports whether the hub uses the collections in c. If not, it first reads them again.
 func (h *hub) current(ctx context.Context, c *catalog) bool {
 	if h.m.catalog.epoch != c.epoch {
 		if _, err := h.load(ctx); err != nil {

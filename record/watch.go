@@ -39,13 +39,13 @@ const (
 	MaxFollowing     = 16      // references that the filter of an actor who is not System follows, because it does for each change
 )
 
-// Topic is what a subscriber wants to see: one record, or all records of a collection.
+// Topic is what a subscription is about: one record, or all records of a collection.
 type Topic struct {
 	Collection string
 	ID         string // "": all
 }
 
-// ParseTopic reads a topic: "orders/*", or "orders/ID" for one record.
+// ParseTopic parses a topic: "orders/*", or "orders/ID" for one record.
 func ParseTopic(text string) (Topic, error) {
 	collection, id, ok := strings.Cut(text, "/")
 	if !ok || collection == "" || id == "" {
@@ -60,7 +60,7 @@ func ParseTopic(text string) (Topic, error) {
 	return Topic{collection, id}, nil
 }
 
-// String returns the topic as ParseTopic reads it.
+// String returns the topic in the form that ParseTopic parses.
 func (t Topic) String() string {
 	if t.ID == "" {
 		return t.Collection + "/*"
@@ -119,13 +119,13 @@ type Event struct {
 	text *recordText
 }
 
-// recordText is the JSON of a record, which is made once for all subscribers.
+// recordText is the JSON of a record, encoded once for all subscribers.
 type recordText struct {
 	once sync.Once
 	text []byte
 }
 
-// AppendJSON appends the event as clients see it: {"op":…,"collection":…,"id":…,"record":{…}}.
+// AppendJSON appends the event in the form that clients receive: {"op":…,"collection":…,"id":…,"record":{…}}.
 func (e *Event) AppendJSON(dst []byte) []byte {
 	dst = append(append(dst, `{"op":"`...), e.Op...)
 	dst = strconv.AppendQuote(append(dst, `","collection":`...), e.Collection)

@@ -7,7 +7,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Stream delivers what one subscriber sees. It must be closed.
+// Stream delivers the messages of one subscription. It must be closed.
 type Stream struct {
 	db      *DB
 	actor   Actor
@@ -71,8 +71,8 @@ func (s *Stream) wake() {
 	}
 }
 
-// Next returns the next message, for which it waits. Only one goroutine may call it at a time. After an error there are
-// no more messages.
+// Next waits for the next message and returns it. Only one goroutine may call it at a time. After an error there are no
+// more messages.
 func (s *Stream) Next(ctx context.Context) (Message, error) {
 	if len(s.first) > 0 {
 		m := s.first[0]
