@@ -118,7 +118,10 @@ func (c *trio) leader() (id uint64) {
 // the middle of it the leadership is transferred, and later the leader ends. The work goes on where it was, and its
 // indexes have exactly the records.
 func TestMigrateThroughElections(t *testing.T) {
-	const records = 6_000
+	records := 6_000 // at least six steps of work
+	if testing.Short() {
+		records = 3_000
+	}
 	c := &trio{t: t, nodes: openCluster(t), open: map[uint64]*record.DB{}}
 	next := notes()
 	next.Fields = append(next.Fields[:2:2], schema.Field{Name: "kind", Type: schema.Int, Required: true, Default: "5"})
@@ -128,7 +131,7 @@ func TestMigrateThroughElections(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	t.Cleanup(func() { cancel(); running.Wait() })
-	c.until.Store(records / 3)
+	c.until.Store(uint64(records / 3))
 	stop := map[uint64]context.CancelFunc{}
 	for id, eng := range c.nodes {
 		c.open[id] = withCollections(t, eng, next)
@@ -150,11 +153,11 @@ func TestMigrateThroughElections(t *testing.T) {
 	middle := func() bool { return !c.look() && c.done.Load() >= c.until.Load() }
 	eventually.True(t, "a third of the work", middle)
 	old := c.leader()
-	c.until.Store(records * 2 / 3) // the work goes on while the leadership is transferred
+	c.until.Store(uint64(records * 2 / 3)) // the work goes on while the leadership is transferred
 	eventually.True(t, "another leader", func() bool { c.nodes[old].HandOver(); return c.leader() != old })
 	eventually.True(t, "two thirds of the work", middle)
 	old = c.leader()
-	c.until.Store(records * 5 / 6)
+	c.until.Store(uint64(records * 5 / 6))
 	c.mu.Lock()
 	delete(c.open, old)
 	c.mu.Unlock()
