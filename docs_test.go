@@ -125,6 +125,9 @@ func limits(f goFile, g *ast.GenDecl) (rows []string) {
 				continue
 			}
 			expr := v.Values[i]
+			if lit, ok := expr.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				continue // a name
+			}
 			from, to := f.set.Position(expr.Pos()).Offset, f.set.Position(expr.End()).Offset
 			value := string(f.text[from:to])
 			about := v.Doc.Text() + v.Comment.Text()
