@@ -1,9 +1,7 @@
 package auth_test
 
 import (
-	"context"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/skerrydb/skerry/auth"
@@ -11,30 +9,19 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// writes counts the transactions that may write.
-type writes struct {
-	engine.Engine
-	n atomic.Int64
-}
-
-func (w *writes) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
-	w.n.Add(1)
-	return w.Engine.Update(ctx, fn)
-}
-
 // TestStrangersTokensWriteNothing: a text that only looks like a refresh token takes no turn of those who write. One of the
 // device does.
 func TestStrangersTokensWriteNothing(t *testing.T) {
 	t.Parallel()
 	w := open(t, auth.Options{})
-	eng := &writes{Engine: w.eng}
+	eng := &counting{Engine: w.eng}
 	store, err := kv.New(eng, kv.Options{})
 	must(t, "open the store", err)
 	w.store = store
 	w.Auth = w.again(auth.Options{})
 	phone := w.phone(w.verified("ann@example.com"), "phone")
 	other := w.phone(w.verified("bob@example.com"), "phone")
-	before := eng.n.Load()
+	before := eng.updates.Load()
 	secret := func(text string) string { return text[strings.LastIndexByte(text, '_'):] }
 	for _, text := range []string{
 		"", "x", phone.Access, strings.Replace(phone.Refresh, phone.Device.ID, strings.Repeat("a", len(phone.Device.ID)), 1),
@@ -42,11 +29,11 @@ func TestStrangersTokensWriteNothing(t *testing.T) {
 	} {
 		w.refresh(text, text, engine.CodeUnauthenticated)
 	}
-	if n := eng.n.Load() - before; n != 0 {
+	if n := eng.updates.Load() - before; n != 0 {
 		t.Errorf("%d transactions may have written", n)
 	}
 	w.refresh("the token", phone.Refresh, "")
-	if n := eng.n.Load() - before; n == 0 {
+	if n := eng.updates.Load() - before; n == 0 {
 		t.Error("a refresh writes nothing: the transactions are not counted")
 	}
 }

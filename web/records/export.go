@@ -55,23 +55,23 @@ func (f *Face) export(c *web.Context, params url.Values, media string) error {
 func (f *Face) exportSeveral(c *web.Context) error {
 	params, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
-		return web.WrongParameter("", "the query of the address is malformed: %v", err)
+		return web.WrongParameter("", "the query string is malformed: %v", err)
 	}
 	for name := range params {
 		if name != "collection" {
-			return web.WrongParameter(name, "only the parameter collection is known here; it may be there several times")
+			return web.WrongParameter(name, "there is no such parameter; an export of several collections takes only collection")
 		}
 	}
 	all := params["collection"]
 	switch n := len(all); {
 	case n == 0:
-		return web.WrongParameter("collection", "is missing: the name of a collection to read; it may be there several times")
+		return web.WrongParameter("collection", "is missing; give it once for each collection to export")
 	case n > MaxExport:
 		return engine.Errorf(engine.CodeLimit, "%d collections; one export has at most %d", n, MaxExport)
 	}
 	for i, name := range all {
 		if slices.Contains(all[:i], name) {
-			return web.WrongParameter("collection", "%.80q is there twice", name)
+			return web.WrongParameter("collection", "%.80q appears twice", name)
 		}
 		if err := within(c, name, record.List); err != nil {
 			return err
@@ -90,7 +90,7 @@ func (f *Face) stream(c *web.Context, r *exportReader) error {
 	begun := false
 	return f.view(c, func(tx *record.Tx) error {
 		if begun {
-			return engine.Errorf(engine.CodeUnavailable, "the state that was exported is not there any more")
+			return engine.Errorf(engine.CodeUnavailable, "the exported snapshot is no longer available; start again")
 		}
 		r.tx = tx
 		if err := r.check(); err != nil {
