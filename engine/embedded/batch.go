@@ -69,7 +69,7 @@ func (b *batch) add(micros int64, n int) {
 	b.time = micros
 }
 
-func (b *batch) put(key []byte, val string) {
+func (b *batch) put(key, val []byte) {
 	b.buf = binary.AppendUvarint(b.buf, uint64(len(key))<<1)
 	b.buf = append(b.buf, key...)
 	b.buf = binary.AppendUvarint(b.buf, uint64(len(val)))

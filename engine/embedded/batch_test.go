@@ -11,10 +11,10 @@ import (
 func sampleBatch() *batch {
 	b := newBatch(41, 0)
 	b.add(1_000_000, 2)
-	b.put([]byte("key"), "value")
+	b.put([]byte("key"), []byte("value"))
 	b.remove([]byte("gone"))
 	b.add(1_000_007, 1)
-	b.put([]byte{0, 255}, "")
+	b.put([]byte{0, 255}, nil)
 	return b
 }
 

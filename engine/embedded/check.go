@@ -151,7 +151,7 @@ func (c *checker) verifying() func(journal.Progress) {
 
 // snapshots reads all of them and leaves the newest as the state.
 func (c *checker) snapshots() error {
-	c.state = &snapshot{tree: btree.NewBytes[string]()}
+	c.state = &snapshot{tree: btree.NewPairs()}
 	names, err := snapshots(c.fs, c.dir)
 	if err != nil {
 		return fileError("list snapshots", err)

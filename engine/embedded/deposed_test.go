@@ -46,7 +46,7 @@ func leading(t *testing.T) (*executor, quorum) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{snap: &snapshot{tree: btree.NewBytes[string]()}}
+	g := &gate{snap: &snapshot{tree: btree.NewPairs()}}
 	q := quorum{raftCommitter: newRaftCommitter(func(*roster) {}), got: make(chan *raft.Proposal, 16)}
 	x := newExecutor(o, q.raftCommitter, g.current)
 	x.overtake, x.record, x.show, x.fail = func(*batch) {}, func(*batch) {}, g.show, func(error) {}
@@ -130,7 +130,7 @@ func TestNothingIsSealedAfterDeposition(t *testing.T) {
 		}
 		theirs := newBatch(0, 0)
 		theirs.add(1, 1)
-		theirs.put([]byte("k"), "v")
+		theirs.put([]byte("k"), []byte("v"))
 		within(t, "the new leader's batch", func() {
 			if err := q.applyAll([]raft.Entry{{Index: 1, Term: 6, Data: theirs.buf}}); err != nil {
 				t.Error(err)

@@ -55,7 +55,7 @@ func gated(t *testing.T, o Options) (*executor, *gate) {
 	}
 	g := &gate{
 		begun: make(chan *batch), let: make(chan error),
-		snap: &snapshot{tree: btree.NewBytes[string]()},
+		snap: &snapshot{tree: btree.NewPairs()},
 	}
 	t.Cleanup(func() { close(g.begun) }) // which ends pass
 	x := newExecutor(o, g, g.current)

@@ -120,7 +120,7 @@ func (db *DB) recover() error {
 	if err := db.opts.FS.SyncDir(filepath.Join(db.dir, snapshotDir)); err != nil {
 		return diskError(err)
 	}
-	state := &snapshot{tree: btree.NewBytes[string]()}
+	state := &snapshot{tree: btree.NewPairs()}
 	name, err := newestSnapshot(db.opts.FS, db.dir)
 	if err != nil {
 		return fileError("list snapshots", err)
@@ -236,13 +236,12 @@ func (db *DB) replayRecord(state *snapshot, rec journal.Record, base engine.Posi
 // apply applies one change to the state.
 func (s *snapshot) apply(c engine.Change) {
 	for _, w := range c.Writes {
-		old, had := "", false
+		old, had := 0, false
 		if w.Deleted {
 			old, had = s.tree.Delete(w.Key)
 		} else {
-			val := string(w.Val)
-			old, had = s.tree.Set(w.Key, val)
-			s.bytes += size(w.Key, val)
+			old, had = s.tree.Set(w.Key, btree.Value{Bytes: w.Val})
+			s.bytes += size(w.Key, len(w.Val))
 		}
 		if had {
 			s.bytes -= size(w.Key, old)

@@ -31,7 +31,7 @@ func TestOutcomeOfOrphans(t *testing.T) {
 		"a batch of a new term":       {func(q quorum, b *raft.Proposal) { entry(q, 6, b.Data) }, engine.CodeNotLeader},
 		"nothing for long":            {func(q quorum, _ *raft.Proposal) { q.expire(0) }, engine.CodeOutcomeUnknown},
 		"nothing for a moment":        {func(q quorum, _ *raft.Proposal) { q.expire(OutcomeWait) }, none},
-		"a snapshot":                  {func(q quorum, _ *raft.Proposal) { q.install(&snapshot{tree: btree.NewBytes[string]()}) }, engine.CodeOutcomeUnknown},
+		"a snapshot":                  {func(q quorum, _ *raft.Proposal) { q.install(&snapshot{tree: btree.NewPairs()}) }, engine.CodeOutcomeUnknown},
 		"a refusal":                   {func(q quorum, b *raft.Proposal) { q.notTaken(b, engine.Errorf(engine.CodeDiskFull, "full")) }, engine.CodeDiskFull},
 		"a refusal of another":        {func(q quorum, _ *raft.Proposal) { q.notTaken(&raft.Proposal{}, engine.ErrNotLeader) }, none},
 	} {

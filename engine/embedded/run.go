@@ -16,9 +16,9 @@ const runBudget = 1024
 
 // speculation is the state that runs ahead of the disk. The runner owns it.
 type speculation struct {
-	tree  *btree.Bytes[string] // the state after the open batch
-	bytes int64                // of the tree, counted for the memory limit
-	limit int64                // of bytes
+	tree  *btree.Pairs // the state after the open batch
+	bytes int64        // of the tree, counted for the memory limit
+	limit int64        // of bytes
 	open  *batch
 	clock int64           // time of the last transaction that wrote, in microseconds
 	shown engine.Position // of the last clone of tree for readers

@@ -5,10 +5,11 @@ import "github.com/skerrydb/skerry/engine"
 // undoStep is one write since the first savepoint of a transaction, with the data to
 // undo it.
 type undoStep struct {
-	touch int    // index in txState.touched
-	val   string // previous value of the key
-	has   bool   // there was a previous value
-	first bool   // the transaction had not written the key before
+	touch int   // index in txState.touched
+	held  int   // length of txState.vals before the write
+	val   saved // previous value of the key
+	has   bool  // there was a previous value
+	first bool  // the transaction had not written the key before
 }
 
 // keepSteps is the most steps whose memory is reused.
@@ -20,7 +21,6 @@ func (s *txState) forget() {
 	if cap(s.steps) > keepSteps {
 		s.steps = nil
 	}
-	clear(s.steps)
 	s.steps = s.steps[:0]
 }
 
@@ -50,7 +50,6 @@ func (h *writeTx) RollbackTo(mark int) error {
 	for len(s.steps) > mark {
 		last := len(s.steps) - 1
 		h.x.stepBack(s.steps[last])
-		s.steps[last] = undoStep{}
 		s.steps = s.steps[:last]
 	}
 	return nil
@@ -62,21 +61,21 @@ func (x *speculation) stepBack(st undoStep) {
 	t := &s.touched[st.touch]
 	key := s.key(*t)
 	if t.has {
-		x.bytes -= size(key, t.new)
+		x.bytes -= size(key, t.new.len)
 	}
 	if st.has {
-		x.bytes += size(key, st.val)
-		x.tree.Set(key, st.val)
+		x.bytes += size(key, st.val.len)
+		x.tree.Set(key, s.value(st.val))
 	} else if t.has {
 		x.tree.Delete(key)
 	}
+	s.vals = s.vals[:st.held]
 	if t.new, t.has = st.val, st.has; !st.first {
 		return
 	}
 	// The key is the last one touched, so it is removed from the end.
 	delete(s.byKey, string(key))
 	s.keys = s.keys[:t.off]
-	*t = touch{}
 	s.touched = s.touched[:st.touch]
 	if len(s.touched) <= linearTouches {
 		clear(s.byKey) // it holds those beyond, or all

@@ -56,7 +56,7 @@ func (t *truth) init(w *world) {
 // initial is the state in which the cluster begins.
 func (t *truth) initial(r *roster) *snapshot {
 	t.base = r
-	return &snapshot{tree: btree.NewBytes[string](), applied: applied{index: 1, term: 1, roster: r}}
+	return &snapshot{tree: btree.NewPairs(), applied: applied{index: 1, term: 1, roster: r}}
 }
 
 // leads records the leader of a term: there must be no other.
@@ -198,8 +198,8 @@ func (t *truth) same(n *simNode) {
 	want, bytes := t.state(s.pos)
 	i := 0
 	for key, val := range s.tree.Ascend(nil, nil) {
-		if i >= len(want) || string(key) != want[i][0] || val != want[i][1] {
-			t.w.violated("node %d at position %d has %q = %q, which is not what was committed: %q", n.id, s.pos, key, val, want)
+		if i >= len(want) || string(key) != want[i][0] || string(val.Bytes) != want[i][1] {
+			t.w.violated("node %d at position %d has %q = %q, which is not what was committed: %q", n.id, s.pos, key, val.Bytes, want)
 		}
 		i++
 	}
@@ -228,7 +228,7 @@ func (t *truth) state(pos engine.Position) (pairs [][2]string, bytes int64) {
 	}
 	for k, v := range m {
 		pairs = append(pairs, [2]string{k, v})
-		bytes += size([]byte(k), v)
+		bytes += size([]byte(k), len(v))
 	}
 	slices.SortFunc(pairs, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 	return pairs, bytes

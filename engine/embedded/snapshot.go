@@ -87,8 +87,8 @@ func (s *snapshot) writePairs(w io.Writer) error {
 	for key, val := range s.tree.Ascend(nil, nil) {
 		b = binary.AppendUvarint(b[:0], uint64(len(key)))
 		b = append(b, key...)
-		b = binary.AppendUvarint(b, uint64(len(val)))
-		b = append(b, val...)
+		b = binary.AppendUvarint(b, uint64(len(val.Bytes)))
+		b = append(b, val.Bytes...)
 		if _, err := w.Write(b); err != nil {
 			return err
 		}
@@ -96,8 +96,8 @@ func (s *snapshot) writePairs(w io.Writer) error {
 	return nil
 }
 
-// readPairs yields the content of a snapshot. The key is valid until the next
-// pair. An error is the last value.
+// readPairs yields the content of a snapshot. A pair is valid until the
+// next one. An error is the last value.
 func readPairs(r io.Reader, h head) iter.Seq2[pair, error] {
 	return func(yield func(pair, error) bool) {
 		br := bufio.NewReaderSize(r, 256<<10)
@@ -123,21 +123,16 @@ func readPairs(r io.Reader, h head) iter.Seq2[pair, error] {
 }
 
 // pair is one key and its value.
-type pair struct {
-	key []byte
-	val string
-	buf []byte
-}
+type pair struct{ key, val []byte }
 
 // read reads the next pair; at the clean end the error is io.EOF itself.
 func (p *pair) read(br *bufio.Reader) (err error) {
 	if p.key, err = p.field(br, MaxKeyBytes, p.key[:0]); err != nil {
 		return err
 	}
-	if p.buf, err = p.field(br, MaxValBytes, p.buf[:0]); err != nil {
+	if p.val, err = p.field(br, MaxValBytes, p.val[:0]); err != nil {
 		return errors.Join(errSnapshot, err)
 	}
-	p.val = string(p.buf)
 	return nil
 }
 
@@ -165,16 +160,16 @@ func loadSnapshot(meta []byte, r io.Reader) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshot{tree: btree.NewBytes[string](), pos: h.pos, time: h.time, applied: applied{h.index, h.term, h.roster}}
+	s := &snapshot{tree: btree.NewPairs(), pos: h.pos, time: h.time, applied: applied{h.index, h.term, h.roster}}
 	var failed error
-	err = s.tree.Load(func(yield func([]byte, string) bool) {
+	err = s.tree.Load(func(yield func([]byte, btree.Value) bool) {
 		for p, err := range readPairs(r, h) {
 			if err != nil {
 				failed = err
 				return
 			}
-			s.bytes += size(p.key, p.val)
-			if !yield(p.key, p.val) {
+			s.bytes += size(p.key, len(p.val))
+			if !yield(p.key, btree.Value{Bytes: p.val}) {
 				return
 			}
 		}

@@ -3,17 +3,10 @@ package embedded
 import (
 	"iter"
 	"time"
-	"unsafe"
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
 )
-
-// asBytes returns val as a byte slice without copying, which must not be modified. The
-// tree stores values as strings: they are one word smaller than slices, and immutable.
-func asBytes(val string) []byte {
-	return unsafe.Slice(unsafe.StringData(val), len(val))
-}
 
 // writeTx is the Tx of Update's functions. It has ended once x is nil.
 type writeTx struct{ x *speculation }
@@ -23,6 +16,7 @@ type txState struct {
 	now      int64 // microseconds
 	touched  []touch
 	keys     []byte         // of touched
+	vals     []byte         // of touched and steps; the tree may overwrite its own
 	byKey    map[string]int // index in touched; empty up to linearTouches
 	written  int            // bytes passed to Put and Delete
 	scanned  int            // pairs
@@ -34,8 +28,14 @@ type txState struct {
 // touch is one key that the transaction wrote, with the data to undo it.
 type touch struct {
 	off, len int // of the key in txState.keys
-	old, new string
+	old, new saved
 	had, has bool // there was a value before, there is one now
+}
+
+// saved is a copy of a value, in txState.vals.
+type saved struct {
+	off, len int
+	marked   bool
 }
 
 // linearTouches is up to how many touched keys are searched linearly.
@@ -49,9 +49,11 @@ func (s *txState) begin(now int64) {
 	if cap(s.keys) > batchBytes || len(s.touched) > keepTouches {
 		s.keys, s.touched, s.byKey = nil, nil, nil
 	}
-	clear(s.touched)
+	if cap(s.vals) > batchBytes {
+		s.vals = nil
+	}
 	clear(s.byKey)
-	s.touched, s.keys = s.touched[:0], s.keys[:0]
+	s.touched, s.keys, s.vals = s.touched[:0], s.keys[:0], s.vals[:0]
 	if s.saving {
 		s.forget()
 	}
@@ -76,32 +78,44 @@ func (s *txState) find(key []byte) int {
 	return -1
 }
 
-// hold copies key to the end of keys. A key that the caller got from a scan
-// aliases the tree, and its bytes move when the tree is written.
-func (s *txState) hold(key []byte) []byte {
-	s.keys = append(s.keys, key...)
-	return s.keys[len(s.keys)-len(key):]
+// value returns a saved value. It is valid until the next save.
+func (s *txState) value(h saved) btree.Value {
+	return btree.Value{Bytes: s.vals[h.off : h.off+h.len : h.off+h.len], Marked: h.marked}
 }
 
-// drop undoes the last hold, which returned held.
-func (s *txState) drop(held []byte) { s.keys = s.keys[:len(s.keys)-len(held)] }
+// save copies v to the end of vals.
+func (s *txState) save(v btree.Value) saved {
+	h := saved{len(s.vals), len(v.Bytes), v.Marked}
+	s.vals = append(s.vals, v.Bytes...)
+	return h
+}
 
-// record records that key, the result of the last hold, changed from old to val.
-func (s *txState) record(key []byte, old string, had bool, val string, has bool) {
+// record records that key is about to change from old to val. It returns copies of key
+// and val, which the tree's next write does not change: the caller may have got key and
+// val from a read of the tree. The copies are valid until the next record.
+func (s *txState) record(key []byte, old btree.Value, had bool, val btree.Value, has bool) ([]byte, btree.Value) {
+	before := len(s.vals)
+	now := s.save(val)
 	if i := s.find(key); i >= 0 {
 		t := &s.touched[i]
 		if s.saving {
-			s.steps = append(s.steps, undoStep{touch: i, val: t.new, has: t.has})
+			s.steps = append(s.steps, undoStep{touch: i, held: before, val: t.new, has: t.has})
 		}
-		t.new, t.has = val, has
-		s.drop(key)
-		return
+		t.new, t.has = now, has
+		return s.key(*t), s.value(now)
 	}
-	t := touch{off: len(s.keys) - len(key), len: len(key), old: old, had: had, new: val, has: has}
+	t := touch{off: len(s.keys), len: len(key), old: s.save(old), had: had, new: now, has: has}
+	s.keys = append(s.keys, key...)
 	s.touched = append(s.touched, t)
+	s.index(t)
 	if s.saving {
-		s.steps = append(s.steps, undoStep{touch: len(s.touched) - 1, val: old, has: had, first: true})
+		s.steps = append(s.steps, undoStep{touch: len(s.touched) - 1, held: before, val: t.old, has: had, first: true})
 	}
+	return s.key(t), s.value(now)
+}
+
+// index makes find find t, which is the last of touched.
+func (s *txState) index(t touch) {
 	if len(s.touched) <= linearTouches {
 		return
 	}
@@ -113,7 +127,7 @@ func (s *txState) record(key []byte, old string, had bool, val string, has bool)
 			s.byKey[string(s.key(t))] = i
 		}
 	}
-	s.byKey[string(key)] = len(s.touched) - 1
+	s.byKey[string(s.key(t))] = len(s.touched) - 1
 }
 
 // undo removes the transaction's writes from the tree.
@@ -121,11 +135,11 @@ func (x *speculation) undo() {
 	for _, t := range x.tx.touched {
 		key := x.tx.key(t)
 		if t.has {
-			x.bytes -= size(key, t.new)
+			x.bytes -= size(key, t.new.len)
 		}
 		if t.had {
-			x.bytes += size(key, t.old)
-			x.tree.Set(key, t.old)
+			x.bytes += size(key, t.old.len)
+			x.tree.Set(key, x.tx.value(t.old))
 		} else {
 			x.tree.Delete(key)
 		}
@@ -148,7 +162,7 @@ func (x *speculation) keep() {
 	for _, t := range x.tx.touched {
 		switch {
 		case t.has:
-			x.open.put(x.tx.key(t), t.new)
+			x.open.put(x.tx.key(t), x.tx.value(t.new).Bytes)
 		case t.had:
 			x.open.remove(x.tx.key(t))
 		}
@@ -156,15 +170,18 @@ func (x *speculation) keep() {
 }
 
 // size returns the bytes that a pair counts against the memory limit.
-func size(key []byte, val string) int64 { return int64(len(key) + len(val) + keyOverhead) }
+func size(key []byte, val int) int64 { return int64(len(key) + val + keyOverhead) }
+
+// content returns the bytes of a value in the tree. It is the only way from there to
+// what a Tx returns.
+func content(v btree.Value) ([]byte, error) { return v.Bytes, nil }
 
 // Get implements engine.Tx.
 func (h *writeTx) Get(key []byte) ([]byte, bool, error) {
 	if h.x == nil {
 		return nil, false, errEnded()
 	}
-	val, ok := h.x.tree.Find(key) // a write of the same key often follows
-	return asBytes(val), ok, nil
+	return found(h.x.tree.Find(key)) // a write of the same key often follows
 }
 
 // Put implements engine.Tx.
@@ -173,17 +190,16 @@ func (h *writeTx) Put(key, val []byte) error {
 		return err
 	}
 	x := h.x
-	if x.bytes+int64(len(key)+len(val)+keyOverhead) > x.limit && !x.mayGrow(key, len(val)) {
+	old, had := x.tree.Find(key)
+	grows := size(key, len(val))
+	if had {
+		grows -= size(key, len(old.Bytes))
+	}
+	if grows > 0 && x.bytes+grows > x.limit {
 		return engine.Errorf(engine.CodeMemoryFull, "the data has reached the memory limit of %d bytes", x.limit)
 	}
-	kept := string(val)
-	key = x.tx.hold(key)
-	old, had := x.tree.Set(key, kept)
-	x.bytes += size(key, kept)
-	if had {
-		x.bytes -= size(key, old)
-	}
-	x.tx.record(key, old, had, kept, true)
+	x.bytes += grows
+	x.tree.Set(x.tx.record(key, old, had, btree.Value{Bytes: val}, true))
 	return nil
 }
 
@@ -193,26 +209,14 @@ func (h *writeTx) Delete(key []byte) error {
 		return err
 	}
 	x := h.x
-	key = x.tx.hold(key)
-	old, had := x.tree.Delete(key)
+	old, had := x.tree.Find(key)
 	if !had {
-		x.tx.drop(key)
 		return nil
 	}
-	x.bytes -= size(key, old)
-	x.tx.record(key, old, true, "", false)
+	x.bytes -= size(key, len(old.Bytes))
+	key, _ = x.tx.record(key, old, true, btree.Value{}, false)
+	x.tree.Delete(key)
 	return nil
-}
-
-// mayGrow reports whether key may get a value of val bytes: the data must not grow, or
-// must stay within the memory limit.
-func (x *speculation) mayGrow(key []byte, val int) bool {
-	old, had := x.tree.Get(key)
-	grows := int64(val - len(old))
-	if !had {
-		grows += int64(len(key) + keyOverhead)
-	}
-	return grows <= 0 || x.bytes+grows <= x.limit
 }
 
 // mayWrite checks one write and counts it.
@@ -257,7 +261,7 @@ func (h *writeTx) scan(lo, hi []byte, dir direction) iter.Seq2[engine.Pair, erro
 				yield(engine.Pair{}, engine.Errorf(engine.CodeTxTooLarge, "the transaction scans more than the limit of %d pairs", MaxTxScan))
 				return
 			}
-			if !yield(engine.Pair{Key: key, Val: asBytes(val)}, nil) {
+			if p, err := pairOf(key, val); !yield(p, err) || err != nil {
 				return
 			}
 		}
@@ -288,8 +292,7 @@ func (h *writeTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
 	if h.x == nil {
 		return engine.Pair{}, false, errEnded()
 	}
-	p, ok := at(h.x.tree, lo, hi, i)
-	return p, ok, nil
+	return at(h.x.tree, lo, hi, i)
 }
 
 func errEnded() error {
@@ -297,17 +300,17 @@ func errEnded() error {
 }
 
 // direction is ascend or descend.
-type direction func(t *btree.Bytes[string], lo, hi []byte) iter.Seq2[[]byte, string]
+type direction func(t *btree.Pairs, lo, hi []byte) iter.Seq2[[]byte, btree.Value]
 
-func ascend(t *btree.Bytes[string], lo, hi []byte) iter.Seq2[[]byte, string] {
+func ascend(t *btree.Pairs, lo, hi []byte) iter.Seq2[[]byte, btree.Value] {
 	return t.Ascend(lo, hi)
 }
 
-func descend(t *btree.Bytes[string], lo, hi []byte) iter.Seq2[[]byte, string] {
+func descend(t *btree.Pairs, lo, hi []byte) iter.Seq2[[]byte, btree.Value] {
 	return t.Descend(lo, hi)
 }
 
-func count(t *btree.Bytes[string], lo, hi []byte) int {
+func count(t *btree.Pairs, lo, hi []byte) int {
 	n := t.Len()
 	if hi != nil {
 		n = t.Rank(hi)
@@ -315,10 +318,25 @@ func count(t *btree.Bytes[string], lo, hi []byte) int {
 	return max(0, n-t.Rank(lo))
 }
 
-func at(t *btree.Bytes[string], lo, hi []byte, i int) (engine.Pair, bool) {
+func at(t *btree.Pairs, lo, hi []byte, i int) (engine.Pair, bool, error) {
 	if i < 0 || i >= count(t, lo, hi) {
-		return engine.Pair{}, false
+		return engine.Pair{}, false, nil
 	}
-	key, val, ok := t.At(t.Rank(lo) + i)
-	return engine.Pair{Key: key, Val: asBytes(val)}, ok
+	key, val, _ := t.At(t.Rank(lo) + i)
+	p, err := pairOf(key, val)
+	return p, err == nil, err
+}
+
+// found returns the result of a Get.
+func found(v btree.Value, ok bool) ([]byte, bool, error) {
+	val, err := content(v)
+	return val, ok && err == nil, err
+}
+
+func pairOf(key []byte, v btree.Value) (engine.Pair, error) {
+	val, err := content(v)
+	if err != nil {
+		return engine.Pair{}, err
+	}
+	return engine.Pair{Key: key, Val: val}, nil
 }

@@ -15,7 +15,7 @@ import (
 // snapshot is one committed state. Its tree never changes, so any number of goroutines
 // may read it without a lock.
 type snapshot struct {
-	tree    *btree.Bytes[string]
+	tree    *btree.Pairs
 	pos     engine.Position
 	time    int64     // of the last transaction, in microseconds
 	bytes   int64     // as counted for the memory limit
@@ -122,8 +122,7 @@ func (v *viewTx) Get(key []byte) ([]byte, bool, error) {
 	if v.snap == nil {
 		return nil, false, errEnded()
 	}
-	val, ok := v.snap.tree.Get(key)
-	return asBytes(val), ok, nil
+	return found(v.snap.tree.Get(key))
 }
 
 // Put implements engine.Tx.
@@ -147,7 +146,7 @@ func (v *viewTx) scan(lo, hi []byte, dir direction) iter.Seq2[engine.Pair, error
 			return
 		}
 		for key, val := range dir(v.snap.tree, lo, hi) {
-			if !yield(engine.Pair{Key: key, Val: asBytes(val)}, nil) {
+			if p, err := pairOf(key, val); !yield(p, err) || err != nil {
 				return
 			}
 		}
@@ -214,6 +213,5 @@ func (v *viewTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
 	if v.snap == nil {
 		return engine.Pair{}, false, errEnded()
 	}
-	p, ok := at(v.snap.tree, lo, hi, i)
-	return p, ok, nil
+	return at(v.snap.tree, lo, hi, i)
 }
