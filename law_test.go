@@ -39,6 +39,8 @@ var law = map[string]may{
 
 	"journal/memfs": {code: "journal"}, // a crashable disk, for tests
 
+	"spill": {code: "journal", tests: "ci/seed journal/memfs"}, // on the same file system as the log
+
 	// the contract
 	"engine":            {tests: "engine"},
 	"engine/enginetest": {code: "ci/eventually engine workload", tests: "engine/embedded"},
