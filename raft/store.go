@@ -32,8 +32,12 @@ type Log interface {
 	Reset(next uint64) error
 }
 
-// tailBytes is how much of the newest log is kept in memory for followers.
-const tailBytes = 32 << 20
+// tailBytes is how much of the newest log is kept in memory for followers. Those that
+// are further behind get entries from the files.
+const tailBytes = 16 << 20
+
+// entryOverhead is the memory of an entry beside its data.
+const entryOverhead = 192
 
 // Store makes a Log a raft.Storage: it keeps the newest entries in memory and knows
 // the state that the log continues from. It is safe for concurrent use.
@@ -52,7 +56,7 @@ type Store struct {
 	prev   entryID         // of the entry before first
 	first  uint64          // oldest entry that can be read
 	tail   []*raftpb.Entry // the newest entries, without a gap up to last
-	size   int             // of tail, in bytes
+	size   int             // of tail, in bytes, with entryOverhead for each
 	most   int             // limit of size, except for a single larger entry; only tests change it
 	last   entryID
 }
@@ -101,12 +105,15 @@ func (s *Store) keep(e Entry) {
 	s.push(toPB(e))
 }
 
+// cost returns how much of the limit of the tail an entry takes.
+func cost(e *raftpb.Entry) int { return len(e.GetData()) + entryOverhead }
+
 func (s *Store) push(e *raftpb.Entry) {
 	s.tail = append(s.tail, e)
-	s.size += len(e.GetData())
+	s.size += cost(e)
 	n := 0
 	for s.size > s.most && n < len(s.tail)-1 {
-		s.size -= len(s.tail[n].GetData())
+		s.size -= cost(s.tail[n])
 		n++
 	}
 	if n > 0 {
@@ -171,7 +178,7 @@ func (s *Store) Sync(saves ...*Save) error {
 // cut removes entries from index on from the tail.
 func (s *Store) cut(index uint64) {
 	for n := len(s.tail); n > 0 && s.tail[n-1].GetIndex() >= index; n-- {
-		s.size -= len(s.tail[n-1].GetData())
+		s.size -= cost(s.tail[n-1])
 		s.tail[n-1] = nil
 		s.tail = s.tail[:n-1]
 	}

@@ -46,7 +46,7 @@ func (m *storeModel) open() {
 	}
 	m.s = s
 	if m.rng.IntN(2) == 0 {
-		s.most = 3 // entries: older ones are read from the log
+		s.most = 3 * (1 + entryOverhead) // three entries: older ones are read from the log
 	}
 }
 

@@ -34,6 +34,7 @@ var errBatch = errors.New("malformed batch")
 // batch collects transactions until it is sealed, committed and published.
 type batch struct {
 	buf      []byte
+	shared   []byte          // the same bytes where raft keeps them; nil: it does not
 	base     engine.Position // of the transaction before
 	last     engine.Position // of the last transaction in it
 	first    int64           // time of the first transaction in it, in microseconds
@@ -47,10 +48,24 @@ type batch struct {
 }
 
 func newBatch(base engine.Position, size int) *batch {
-	buf := make([]byte, batchHeader, max(size, 512))
-	buf[0] = batchFormat
-	binary.LittleEndian.PutUint64(buf[1:], uint64(base))
+	return newBatchIn(make([]byte, 0, max(size, 512)), base)
+}
+
+// newBatchIn is newBatch in the memory of buf.
+func newBatchIn(buf []byte, base engine.Position) *batch {
+	buf = append(buf[:0], batchFormat)
+	buf = binary.LittleEndian.AppendUint64(buf, uint64(base))
 	return &batch{buf: buf, base: base, last: base}
+}
+
+// keepBatch is the size of the largest batch whose memory is reused even if it was
+// hardly used.
+const keepBatch = 1 << 20
+
+// reusable reports whether the memory of a published batch should be used for another
+// one: it must not stay large after a burst.
+func (b *batch) reusable() bool {
+	return cap(b.buf) <= keepBatch || cap(b.buf) <= 2*batchBytes && len(b.buf) >= cap(b.buf)/4
 }
 
 // empty reports whether there is nothing to make durable.

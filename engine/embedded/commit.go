@@ -73,12 +73,21 @@ func (x *executor) sealIfFree() *batch {
 		if x.since.due(x.wanted.Swap(false), len(b.buf)) {
 			b.snap = x.clone(b.last)
 		}
-		x.open = newBatch(b.last, len(b.buf))
+		x.open = x.nextBatch(b)
 	}
 	x.committing, b.index = b, x.at.index+1
 	x.flight.seal()
 	x.log.seal(b)
 	return b
+}
+
+// nextBatch returns the batch that follows b. The caller holds mu.
+func (x *executor) nextBatch(b *batch) *batch {
+	if buf := x.spareBuf; buf != nil {
+		x.spareBuf = nil
+		return newBatchIn(buf, b.last)
+	}
+	return newBatch(b.last, len(b.buf))
 }
 
 // sealFull commits the open batch in the background, after waiting for the one

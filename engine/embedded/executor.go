@@ -68,6 +68,7 @@ type executor struct {
 	changed    sync.Cond  // on mu: running, committing or broken has changed
 	queue      []*call
 	spare      []*call // emptied queue, for reuse
+	spareBuf   []byte  // of a published batch, for reuse
 	running    bool    // there is a runner
 	committing *batch
 	broken     error   // the batch being committed was lost; the runner must reset

@@ -88,7 +88,7 @@ func (c *raftCommitter) applyBatch(e raft.Entry) (int, error) {
 	x.mu.Unlock()
 	switch {
 	case own:
-		b.index = e.Index
+		b.index, b.shared = e.Index, e.Data
 		x.settle(b)
 		return 0, nil
 	case !follows && base != at:
@@ -121,7 +121,7 @@ func (c *raftCommitter) followBatch(e raft.Entry, base engine.Position) (int, er
 		x.clock = state.time
 		x.wall.raise(x.clock)
 	}
-	b := &batch{buf: e.Data, base: x.open.base, last: state.pos, time: state.time, index: e.Index, term: e.Term}
+	b := &batch{buf: e.Data, shared: e.Data, base: x.open.base, last: state.pos, time: state.time, index: e.Index, term: e.Term}
 	x.open = newBatch(b.last, 0)
 	c.note(e, nil)
 	x.record(b)

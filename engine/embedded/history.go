@@ -28,8 +28,15 @@ type history struct {
 type kept struct {
 	index      uint64 // of the log record
 	base, last engine.Position
-	data       []byte
+	data       []byte // with little unused capacity: cost counts its length
 }
+
+// keptOverhead is the memory of a kept batch beside its bytes: the kept itself, and
+// rounding.
+const keptOverhead = 96
+
+// cost returns how much of the limit k takes.
+func (k kept) cost() int { return len(k.data) + keptOverhead }
 
 func newHistory(limit int) *history {
 	return &history{limit: limit, needed: math.MaxUint64, wake: make(chan struct{})}
@@ -49,7 +56,7 @@ func (h *history) add(k kept) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.kept = append(h.kept, k)
-	h.bytes += len(k.data)
+	h.bytes += k.cost()
 	h.trim()
 	h.floor = h.kept[0].base
 	close(h.wake)
@@ -71,7 +78,7 @@ func (h *history) need(pos engine.Position) {
 func (h *history) trim() bool {
 	drop := 0
 	for h.bytes > h.limit && drop < len(h.kept)-1 && h.kept[drop].last <= h.needed {
-		h.bytes -= len(h.kept[drop].data)
+		h.bytes -= h.kept[drop].cost()
 		h.kept[drop].data = nil
 		drop++
 	}
@@ -92,6 +99,13 @@ func (h *history) after(pos engine.Position) ([]kept, <-chan struct{}, error) {
 	}
 	i := sort.Search(len(h.kept), func(i int) bool { return h.kept[i].last > pos })
 	return slices.Clone(h.kept[i:min(len(h.kept), i+historyStep)]), h.wake, nil
+}
+
+// size returns how many bytes the history takes.
+func (h *history) size() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.bytes
 }
 
 // firstIndex returns the log index of the oldest kept batch, and whether there is one.

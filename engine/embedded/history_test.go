@@ -21,7 +21,7 @@ func TestHistoryEdges(t *testing.T) {
 	}
 	for run := range runs {
 		r := rand.New(rand.NewPCG(first, uint64(run)))
-		m := &historyModel{limit: []int{0, 1, 10, 30, 31, 100, 1000}[r.IntN(7)], needed: math.MaxUint64}
+		m := &historyModel{limit: []int{0, 1, 10, 30, 31, 100, 1000}[r.IntN(7)] + r.IntN(20)*keptOverhead, needed: math.MaxUint64}
 		m.floor = engine.Position(r.IntN(3))
 		m.last = m.floor
 		h := newHistory(m.limit)
@@ -64,7 +64,7 @@ func (m *historyModel) trim() {
 	for {
 		bytes := 0
 		for _, k := range m.all {
-			bytes += len(k.data)
+			bytes += len(k.data) + keptOverhead
 		}
 		if bytes <= m.limit || len(m.all) < 2 || m.all[0].last > m.needed {
 			return

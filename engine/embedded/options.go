@@ -35,8 +35,8 @@ type Options struct {
 	// about twice as much (garbage collector, copies, kept history). Default 4 GiB.
 	MemoryBytes int64
 
-	// HistoryBytes bounds the committed changes kept in memory for Changes. At least
-	// the newest batch is kept, and up to 32 MiB more while there are no readers.
+	// HistoryBytes bounds the memory of the committed changes kept for Changes. At least
+	// the newest batch is kept, and, while there are no readers, those of the last 16 MiB.
 	// Default 16 MiB.
 	HistoryBytes int
 

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,9 @@ func (x *executor) publish(b *batch) (next *batch) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if !b.empty() && b.reusable() {
+		x.spareBuf = b.buf // what remains of it is in the history, in the log and in raft as copies
+	}
 	x.committing = nil
 	x.changed.Broadcast()
 	if x.running {
@@ -52,7 +56,7 @@ type cloning struct {
 
 const (
 	unreadBatches = 16
-	unreadBytes   = 32 << 20 // of batches that the history keeps for the next clone, beyond its limit
+	unreadBytes   = 16 << 20 // of batches that the history keeps for the next clone, beyond its limit
 )
 
 // due reports whether a batch of the given size needs a clone. Without a clone, the base
@@ -92,6 +96,18 @@ func (x *executor) freshen() {
 	defer x.mu.Unlock()
 	if !x.running && x.committing == nil && x.broken == nil && x.open.empty() {
 		x.showDurable()
+		x.shrink()
+	}
+}
+
+// shrink releases the memory of large batches. Nothing is open. The caller holds mu, and
+// there is no runner.
+func (x *executor) shrink() {
+	if cap(x.spareBuf) > keepBatch {
+		x.spareBuf = nil
+	}
+	if cap(x.open.buf) > keepBatch && len(x.open.calls) == 0 {
+		x.open = newBatch(x.open.last, 0)
 	}
 }
 
@@ -99,7 +115,11 @@ func (x *executor) freshen() {
 // matters: a caller that has seen a change must find it in its next view.
 func (db *DB) record(b *batch) {
 	db.durable.Store(uint64(b.last))
-	db.history.add(kept{index: b.index, base: b.base, last: b.last, data: b.buf})
+	data := b.shared
+	if data == nil {
+		data = bytes.Clone(b.buf)
+	}
+	db.history.add(kept{index: b.index, base: b.base, last: b.last, data: data})
 	db.counts.batches.Add(1)
 	if !b.began.IsZero() {
 		db.counts.committed(db.opts.mono().Sub(b.began))

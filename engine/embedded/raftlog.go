@@ -86,6 +86,9 @@ func (l *raftLog) Append(entries []raft.Entry) error {
 			return diskError(err)
 		}
 	}
+	if cap(l.scratch) > keepBatch {
+		l.scratch = nil
+	}
 	return nil
 }
 

@@ -118,7 +118,7 @@ func (t *truth) addBatch(n *simNode, b *batch) {
 			last = at
 		}
 	}
-	t.batches[b.base] = &truthBatch{b.index, b.buf, b.last}
+	t.batches[b.base] = &truthBatch{b.index, bytes.Clone(b.buf), b.last}
 	t.last, t.time = b.last, last
 	t.w.clocks.published(b)
 }
