@@ -121,16 +121,20 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	if os.Getenv("GOMEMLIMIT") == "" { // otherwise the operator has set the limit
 		debug.SetMemoryLimit(processLimit(machine, o.memory))
 	}
-	if os.Getenv("GOGC") == "" {
-		collector, end := context.WithCancel(ctx)
-		defer end()
-		go giveRoom(collector, machine)
+	steered := os.Getenv("GOGC") == "" // otherwise the operator has set it
+	if steered {
+		debug.SetGCPercent(openPercent)
 	}
 	eng, err := o.open(ctx, p, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
+	if steered {
+		steering, end := context.WithCancel(ctx)
+		defer end()
+		go steerRuntime(steering)
+	}
 	metrics, endArchive, err := o.archive.start(eng, log)
 	if err != nil {
 		return err
