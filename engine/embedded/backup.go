@@ -120,7 +120,7 @@ func scanBackup(r io.Reader) (sum Summary, err error) {
 		}
 		last = append(last[:0], p.key...)
 		sum.Keys++
-		sum.Bytes += int64(len(p.key) + len(p.val))
+		sum.Bytes += int64(len(p.key) + len(p.val.Bytes))
 	}
 	return sum, nil
 }

@@ -29,6 +29,7 @@ type kept struct {
 	index      uint64 // of the log record
 	base, last engine.Position
 	data       []byte // with little unused capacity: cost counts its length
+	borrowed   bool   // data is in a buffer that will be used again
 }
 
 // keptOverhead is the memory of a kept batch beside its bytes: the kept itself, and
@@ -61,6 +62,15 @@ func (h *history) add(k kept) {
 	h.floor = h.kept[0].base
 	close(h.wake)
 	h.wake = make(chan struct{})
+}
+
+// own copies the data of batches that was borrowed.
+func (h *history) own() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := len(h.kept) - 1; i >= 0 && h.kept[i].borrowed; i-- {
+		h.kept[i].data, h.kept[i].borrowed = slices.Clone(h.kept[i].data), false
+	}
 }
 
 // need makes the history keep changes after pos even over the limit, and no others.

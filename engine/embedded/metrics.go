@@ -16,6 +16,8 @@ type counters struct {
 	snapshotAt  atomic.Int64  // when the last one was written, Unix seconds
 	snapshotPos atomic.Uint64 // the position of the newest one on disk
 
+	loadNanos, recoveryNanos atomic.Int64 // of the start: reading the snapshot; all until the state was complete
+
 	commits, commitNanos atomic.Uint64 // commits of batches built here, and their duration
 	slow, slower         atomic.Uint64 // those over slowCommit and slowerCommit
 

@@ -111,7 +111,7 @@ func makeFolders(fs journal.FS, dir string) error {
 
 // recover loads the newest snapshot and applies the log after it.
 func (db *DB) recover() error {
-	begin := time.Now()
+	begin := db.opts.mono()
 	if err := journal.RemoveTemp(db.opts.FS, filepath.Join(db.dir, snapshotDir)); err != nil {
 		return diskError(err)
 	}
@@ -130,6 +130,7 @@ func (db *DB) recover() error {
 			return fileError("read snapshot "+name, err)
 		}
 	}
+	db.counts.loadNanos.Store(int64(db.opts.mono().Sub(begin)))
 	db.log, err = journal.Open(filepath.Join(db.dir, logDir), db.opts.journal())
 	if err != nil {
 		return fileError("open log", err)
@@ -139,6 +140,8 @@ func (db *DB) recover() error {
 	if err != nil {
 		return fileError("replay log", err)
 	}
+	took := db.opts.mono().Sub(begin)
+	db.counts.recoveryNanos.Store(int64(took))
 	db.snap.Store(state)
 	db.history.need(state.pos)
 	db.durable.Store(uint64(state.pos))
@@ -147,7 +150,7 @@ func (db *DB) recover() error {
 		from = filepath.Base(name)
 	}
 	db.opts.Logger.Info("data folder opened", "dir", db.dir, "position", state.pos, "keys", state.tree.Len(),
-		"snapshot", from, "batches_from_log", fromLog, "took", time.Since(begin).Round(time.Millisecond))
+		"snapshot", from, "batches_from_log", fromLog, "took", took.Round(time.Millisecond))
 	return nil
 }
 
@@ -172,82 +175,6 @@ func (db *DB) joinLog(state *snapshot) (first uint64, err error) {
 		return first, db.log.Reset(first)
 	}
 	return first, nil
-}
-
-// replay applies the log's records after state to it, and fills the history with all
-// records. It returns how many it applied.
-func (db *DB) replay(state *snapshot) (applied int, err error) {
-	first, err := db.joinLog(state)
-	if err != nil {
-		return 0, err
-	}
-	started := false
-	for rec, err := range db.log.Read(first) {
-		if err != nil {
-			return applied, err
-		}
-		base, err := batchBase(rec.Data)
-		if err != nil {
-			return applied, fmt.Errorf("log record %d: %w", rec.Index, err)
-		}
-		if !started {
-			db.history.reset(base)
-			started = true
-		}
-		if rec.Index > state.index {
-			applied++
-			db.saver.since.Add(int64(len(rec.Data)))
-		}
-		last, err := db.replayRecord(state, rec, base)
-		if err != nil {
-			return applied, fmt.Errorf("log record %d: %w", rec.Index, err)
-		}
-		db.history.add(kept{index: rec.Index, base: base, last: last, data: append([]byte(nil), rec.Data...)})
-	}
-	if !started {
-		db.history.reset(state.pos)
-	}
-	return applied, nil
-}
-
-// replayRecord applies one record to state unless state already has it, and returns the
-// position of its last transaction.
-func (db *DB) replayRecord(state *snapshot, rec journal.Record, base engine.Position) (engine.Position, error) {
-	apply := rec.Index > state.index
-	if apply && base != state.pos {
-		return 0, engine.Errorf(engine.CodeCorrupt, "the batch was built on position %d, but the state is at %d", base, state.pos)
-	}
-	last := base
-	for c, err := range changes(rec.Data) {
-		if err != nil {
-			return 0, err
-		}
-		last = c.Pos
-		if apply {
-			state.apply(c)
-		}
-	}
-	if apply {
-		state.index = rec.Index
-	}
-	return last, nil
-}
-
-// apply applies one change to the state.
-func (s *snapshot) apply(c engine.Change) {
-	for _, w := range c.Writes {
-		old, had := 0, false
-		if w.Deleted {
-			old, had = s.tree.Delete(w.Key)
-		} else {
-			old, had = s.tree.Set(w.Key, btree.Value{Bytes: w.Val})
-			s.bytes += size(w.Key, len(w.Val))
-		}
-		if had {
-			s.bytes -= size(w.Key, old)
-		}
-	}
-	s.pos, s.time = c.Pos, c.Time.UnixMicro()
 }
 
 // newestSnapshot returns the file of the newest snapshot, or "".

@@ -1,12 +1,9 @@
 package embedded
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
-	"iter"
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
@@ -81,79 +78,6 @@ func parseHead(b []byte) (h head, err error) {
 	return h, nil
 }
 
-// writePairs writes the content of a snapshot.
-func (s *snapshot) writePairs(w io.Writer) error {
-	var b []byte
-	for key, val := range s.tree.Ascend(nil, nil) {
-		b = binary.AppendUvarint(b[:0], uint64(len(key)))
-		b = append(b, key...)
-		b = binary.AppendUvarint(b, uint64(len(val.Bytes)))
-		b = append(b, val.Bytes...)
-		if _, err := w.Write(b); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readPairs yields the content of a snapshot. A pair is valid until the
-// next one. An error is the last value.
-func readPairs(r io.Reader, h head) iter.Seq2[pair, error] {
-	return func(yield func(pair, error) bool) {
-		br := bufio.NewReaderSize(r, 256<<10)
-		var p pair
-		for i := uint64(0); ; i++ {
-			err := p.read(br)
-			if err == io.EOF && i == h.pairs {
-				return
-			}
-			if err != nil && i == h.pairs {
-				yield(pair{}, fmt.Errorf("after the last pair: %w", err))
-				return
-			}
-			if err != nil {
-				yield(pair{}, fmt.Errorf("pair %d of %d: %w", i, h.pairs, err))
-				return
-			}
-			if !yield(p, nil) {
-				return
-			}
-		}
-	}
-}
-
-// pair is one key and its value.
-type pair struct{ key, val []byte }
-
-// read reads the next pair; at the clean end the error is io.EOF itself.
-func (p *pair) read(br *bufio.Reader) (err error) {
-	if p.key, err = p.field(br, MaxKeyBytes, p.key[:0]); err != nil {
-		return err
-	}
-	if p.val, err = p.field(br, MaxValBytes, p.val[:0]); err != nil {
-		return errors.Join(errSnapshot, err)
-	}
-	return nil
-}
-
-func (p *pair) field(br *bufio.Reader, limit uint64, into []byte) ([]byte, error) {
-	n, err := binary.ReadUvarint(br)
-	if err != nil {
-		return nil, err
-	}
-	if n > limit {
-		return nil, errSnapshot
-	}
-	if uint64(cap(into)) < n {
-		into = make([]byte, n)
-	}
-	into = into[:n]
-	if _, err := io.ReadFull(br, into); err != nil {
-		return nil, errors.Join(errSnapshot, err)
-	}
-	return into, nil
-}
-
 // loadSnapshot builds the state from a snapshot's head and content.
 func loadSnapshot(meta []byte, r io.Reader) (*snapshot, error) {
 	h, err := parseHead(meta)
@@ -163,13 +87,13 @@ func loadSnapshot(meta []byte, r io.Reader) (*snapshot, error) {
 	s := &snapshot{tree: btree.NewPairs(), pos: h.pos, time: h.time, applied: applied{h.index, h.term, h.roster}}
 	var failed error
 	err = s.tree.Load(func(yield func([]byte, btree.Value) bool) {
-		for p, err := range readPairs(r, h) {
+		for p, err := range readPairsAhead(r, h) {
 			if err != nil {
 				failed = err
 				return
 			}
-			s.bytes += size(p.key, len(p.val))
-			if !yield(p.key, btree.Value{Bytes: p.val}) {
+			s.bytes += size(p.key, len(p.val.Bytes))
+			if !yield(p.key, p.val) {
 				return
 			}
 		}
