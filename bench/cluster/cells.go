@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/bench/rig"
+	"github.com/skerrydb/skerry/bench/rig/trio"
 )
 
 // The nodes that the connections of a spot go to.
@@ -77,20 +78,20 @@ var errMoved = errors.New("another node became the leader meanwhile")
 const moves = 5
 
 // measure takes one sample.
-func (c *cluster) measure(p *plan, f *face, s spot, keys, seed uint64) (one sample, err error) {
+func measure(p *plan, c *trio.Cluster, f *trio.Face, s spot, keys, seed uint64) (one sample, err error) {
 	for range moves {
-		if one, err = c.attempt(p, f, s, keys, seed); !errors.Is(err, errMoved) {
+		if one, err = attempt(p, c, f, s, keys, seed); !errors.Is(err, errMoved) {
 			break
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", cellKey(c.name, f.name, s), err)
+		err = fmt.Errorf("%s: %w", cellKey(c.Name, f.Name, s), err)
 	}
 	return one, err
 }
 
-func (c *cluster) attempt(p *plan, f *face, s spot, keys, seed uint64) (sample, error) {
-	lead, others, err := c.roles()
+func attempt(p *plan, c *trio.Cluster, f *trio.Face, s spot, keys, seed uint64) (sample, error) {
+	lead, others, err := c.Roles()
 	if err != nil {
 		return sample{}, err
 	}
@@ -100,25 +101,25 @@ func (c *cluster) attempt(p *plan, f *face, s spot, keys, seed uint64) (sample, 
 	}
 	switch s.to {
 	case toLeader:
-		j.Addrs = c.addrs(f.port, lead)
+		j.Addrs = c.Addrs(f.Port, lead)
 	case toFollower:
-		j.Addrs = c.addrs(f.port, others[0])
+		j.Addrs = c.Addrs(f.Port, others[0])
 	case toFollowers:
-		j.Addrs = c.addrs(f.port, others...)
+		j.Addrs = c.Addrs(f.Port, others...)
 	}
-	var a, b usage
+	var a, b trio.Usage
 	var own [2]float64
 	var errs [2]error
 	j.Begin = func() {
-		a, errs[0] = c.meter(true)
+		a, errs[0] = c.Meter(true)
 		own[0] = rig.Micros(rig.OwnCPU())
 	}
 	j.End = func() {
 		own[1] = rig.Micros(rig.OwnCPU())
-		b, errs[1] = c.meter(false)
+		b, errs[1] = c.Meter(false)
 	}
-	out, err := f.run(j)
-	if now, _, e := c.roles(); e == nil && now != lead {
+	out, err := f.Run(j)
+	if now, _, e := c.Roles(); e == nil && now != lead {
 		return sample{}, errMoved
 	}
 	if err := errors.Join(err, errs[0], errs[1]); err != nil {
@@ -130,25 +131,25 @@ func (c *cluster) attempt(p *plan, f *face, s spot, keys, seed uint64) (sample, 
 	n, secs := float64(out.Ops), out.Took.Seconds()
 	return sample{
 		rate: n / secs, p50: rig.Micros(out.Lat.Quantile(0.5)), p99: rig.Micros(out.Lat.Quantile(0.99)), max: rig.Micros(out.Lat.Max),
-		server: rig.PerOp(b.cpu-a.cpu, out.Ops), client: (own[1] - own[0]) / n, busy: (own[1] - own[0]) / 1e6 / secs,
-		fsyncs: (b.fsyncs - a.fsyncs) / n,
+		server: rig.PerOp(b.CPU-a.CPU, out.Ops), client: (own[1] - own[0]) / n, busy: (own[1] - own[0]) / 1e6 / secs,
+		fsyncs: (b.Fsyncs - a.Fsyncs) / n,
 	}, nil
 }
 
 // visit is one system's turn in one round.
-func (m *measurements) visit(p *plan, c *cluster, round int) error {
-	for _, f := range c.faces {
+func (m *measurements) visit(p *plan, c *trio.Cluster, round int) error {
+	for _, f := range c.Faces {
 		for _, s := range spots {
-			key := cellKey(c.name, f.name, s)
-			if s.http == f.piped || p.only != nil && !p.only.MatchString(key) {
+			key := cellKey(c.Name, f.Name, s)
+			if s.http == f.Piped || p.only != nil && !p.only.MatchString(key) {
 				continue
 			}
-			one, err := c.measure(p, f, s, p.keys, uint64(round+2))
+			one, err := measure(p, c, f, s, p.keys, uint64(round+2))
 			if err != nil {
-				return c.explain(err)
+				return c.Explain(err)
 			}
 			if m.cells[key] == nil {
-				m.cells[key] = &cell{system: c.name, face: f.name, spot: s}
+				m.cells[key] = &cell{system: c.Name, face: f.Name, spot: s}
 			}
 			m.cells[key].samples = append(m.cells[key].samples, one)
 			fmt.Fprintf(m.w, "round %d  %-40s %10.0f /s   p50 %8.0f µs   p99 %8.0f µs   server %7.2f µs/op\n",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/bench/rig"
+	"github.com/skerrydb/skerry/bench/rig/trio"
 )
 
 // faults are the measurements while nodes fail and return.
@@ -41,8 +42,8 @@ const (
 
 // loseLeader sends the leader a signal that ends it, under load, and returns the longest time without an
 // acknowledged write. It then restarts the node.
-func (c *cluster) loseLeader(sig syscall.Signal, run string) (gap time.Duration, lost int, err error) {
-	lead, _, err := c.roles()
+func loseLeader(c *trio.Cluster, sig syscall.Signal, run string) (gap time.Duration, lost int, err error) {
+	lead, _, err := c.Roles()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -57,14 +58,14 @@ func (c *cluster) loseLeader(sig syscall.Signal, run string) (gap time.Duration,
 	}
 	fault := w.now()
 	stopped := make(chan error, 1)
-	go func() { stopped <- c.stop(lead, sig) }()
+	go func() { stopped <- c.Stop(lead, sig) }()
 	// A leader that hands over keeps working for a while. What counts is when writes succeed after it is gone.
 	if err := <-stopped; err != nil {
 		return 0, 0, err
 	}
 	gone := w.now()
-	err = poll(faultEnd, func() error {
-		if err := c.alive(); err != nil {
+	err = trio.Poll(faultEnd, func() error {
+		if err := c.Alive(); err != nil {
 			return err
 		}
 		if w.ackedSince(gone+50*time.Millisecond) < writerCount {
@@ -78,10 +79,10 @@ func (c *cluster) loseLeader(sig syscall.Signal, run string) (gap time.Duration,
 	time.Sleep(calmAfter)
 	w.end()
 	gap = w.gap(fault, w.now())
-	if err := c.start(lead); err != nil {
+	if err := c.Start(lead); err != nil {
 		return 0, 0, err
 	}
-	if err := c.await(nodes); err != nil {
+	if err := c.Await(trio.Size); err != nil {
 		return 0, 0, err
 	}
 	lost, err = w.lost(fault)
@@ -90,16 +91,16 @@ func (c *cluster) loseLeader(sig syscall.Signal, run string) (gap time.Duration,
 
 // leaveBehind makes a follower miss that many bytes, and measures writes while it catches up. The follower is
 // either stopped and started, or frozen and thawed.
-func (c *cluster) leaveBehind(bytes int64, freeze bool, run string) (b behind, err error) {
-	lead, others, err := c.roles()
+func leaveBehind(c *trio.Cluster, bytes int64, freeze bool, run string) (b behind, err error) {
+	lead, others, err := c.Roles()
 	if err != nil {
 		return b, err
 	}
 	away := others[0]
 	if freeze {
-		err = c.nodes[away].proc.Signal(syscall.SIGSTOP)
+		err = c.Nodes[away].Proc.Signal(syscall.SIGSTOP)
 	} else {
-		err = c.stop(away, syscall.SIGKILL)
+		err = c.Stop(away, syscall.SIGKILL)
 	}
 	if err != nil {
 		return b, err
@@ -116,43 +117,43 @@ func (c *cluster) leaveBehind(bytes int64, freeze bool, run string) (b behind, e
 	defer w.end()
 	time.Sleep(2 * calm)
 	begin := w.now()
-	target, err := c.applied(c.nodes[lead])
+	target, err := c.Applied(c.Nodes[lead])
 	if err != nil {
 		return b, err
 	}
 	if freeze {
-		err = c.nodes[away].proc.Signal(syscall.SIGCONT)
+		err = c.Nodes[away].Proc.Signal(syscall.SIGCONT)
 	} else {
-		err = c.start(away)
+		err = c.Start(away)
 	}
 	if err != nil {
 		return b, err
 	}
-	if err := c.awaitApplied(away, target); err != nil {
+	if err := awaitApplied(c, away, target); err != nil {
 		return b, fmt.Errorf("%w; the writers: %w", err, errors.Join(w.lastError()))
 	}
 	end := w.now()
 	w.end()
 	b.took, b.before, b.then = end-begin, lagOf(w, calm/2, begin), lagOf(w, begin, end)
-	return b, c.await(nodes)
+	return b, c.Await(trio.Size)
 }
 
 // awaitApplied waits until a node has everything that the leader had a moment ago, target at first.
-func (c *cluster) awaitApplied(i int, target uint64) error {
-	return poll(10*time.Minute, func() error {
-		if err := c.alive(); err != nil {
+func awaitApplied(c *trio.Cluster, i int, target uint64) error {
+	return trio.Poll(10*time.Minute, func() error {
+		if err := c.Alive(); err != nil {
 			return err
 		}
-		at, err := c.applied(c.nodes[i])
+		at, err := c.Applied(c.Nodes[i])
 		if err != nil {
 			return err
 		}
 		if at < target {
-			lead, err := c.leader(c)
+			lead, err := c.Leader(c)
 			if err != nil {
 				return err
 			}
-			if now, err := c.applied(c.nodes[lead]); err == nil {
+			if now, err := c.Applied(c.Nodes[lead]); err == nil {
 				target = now
 			}
 			return fmt.Errorf("the follower is %d writes behind", target-min(at, target))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/bench/rig"
+	"github.com/skerrydb/skerry/bench/rig/trio"
 )
 
 // grown is the cost of a write at a number of keys.
@@ -18,44 +19,44 @@ type grown struct {
 }
 
 // grow fills a new cluster in steps and measures writes at each.
-func (m *measurements) grow(p *plan, k *kind, dir string) error {
-	c, err := newCluster(k, m.fleet, dir)
+func (m *measurements) grow(p *plan, k *trio.Kind, dir string) error {
+	c, err := trio.New(k, m.fleet, dir)
 	if err != nil {
 		return err
 	}
-	f := k.faces[len(k.faces)-2] // RESP, or the lean one: the last but HTTP
+	f := k.Faces[len(k.Faces)-2] // RESP, or the lean one: the last but HTTP
 	have := uint64(0)
 	for _, keys := range p.growth {
 		from := time.Now()
-		lead, _, err := c.roles()
+		lead, _, err := c.Roles()
 		if err != nil {
 			return err
 		}
-		if err := k.fill(c, lead, have, keys); err != nil {
-			return c.explain(fmt.Errorf("load up to %d keys: %w", keys, err))
+		if err := k.Fill(c, lead, have, keys); err != nil {
+			return c.Explain(fmt.Errorf("load up to %d keys: %w", keys, err))
 		}
 		g := grown{keys: keys, loading: time.Since(from)}
 		have = keys
-		if err := c.await(nodes); err != nil {
-			return c.explain(err)
+		if err := c.Await(trio.Size); err != nil {
+			return c.Explain(err)
 		}
-		many, err := c.measure(p, f, spot{"write", toLeader, rig.Shape{Conns: 8, Flight: 64}, false}, keys, 1)
+		many, err := measure(p, c, f, spot{"write", toLeader, rig.Shape{Conns: 8, Flight: 64}, false}, keys, 1)
 		if err != nil {
-			return c.explain(err)
+			return c.Explain(err)
 		}
-		one, err := c.measure(p, f, spot{"write", toLeader, rig.Shape{Conns: 1, Flight: 1}, false}, keys, 2)
+		one, err := measure(p, c, f, spot{"write", toLeader, rig.Shape{Conns: 1, Flight: 1}, false}, keys, 2)
 		if err != nil {
-			return c.explain(err)
+			return c.Explain(err)
 		}
 		g.rate, g.p50, g.p99, g.server, g.alone = many.rate, many.p50, many.p99, many.server, one.p50
-		r, err := c.resident()
+		r, err := c.Resident()
 		if err != nil {
 			return err
 		}
 		g.resident, g.onDisk = float64(r), float64(rig.DiskBytes(dir))
-		m.grown[k.name] = append(m.grown[k.name], g)
+		m.grown[k.Name] = append(m.grown[k.Name], g)
 		fmt.Fprintf(m.w, "growth   %-8s %9d keys  %9.0f writes/s   p99 %7.0f µs   server %6.2f µs/op   1×1 p50 %5.0f µs   resident %5.0f MiB\n",
-			k.name, keys, g.rate, g.p99, g.server, g.alone, g.resident/(1<<20))
+			k.Name, keys, g.rate, g.p99, g.server, g.alone, g.resident/(1<<20))
 	}
-	return m.drop(c)
+	return c.Drop()
 }

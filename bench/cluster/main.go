@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/bench/rig"
+	"github.com/skerrydb/skerry/bench/rig/trio"
 )
 
 // plan is the measurements of one run.
@@ -116,9 +117,9 @@ func (p *plan) compare() (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	f := &fleet{procs: map[*rig.Process]struct{}{}}
+	f := rig.NewFleet()
 	leave := func(failed bool) {
-		f.end()
+		f.End()
 		if p.keep && failed {
 			fmt.Fprintln(os.Stderr, "cluster: data and logs are in", dir)
 			return
@@ -151,20 +152,20 @@ func (p *plan) compare() (err error) {
 }
 
 // kinds finds the programs.
-func (p *plan) kinds(dir string) (all []*kind, err error) {
+func (p *plan) kinds(dir string) (all []*trio.Kind, err error) {
 	for _, name := range p.systems {
 		var path string
 		if name == "etcd" {
 			if path, err = rig.Need("etcd", "etcd-server"); err != nil {
 				return nil, err
 			}
-			all = append(all, newEtcd(path))
+			all = append(all, trio.NewEtcd(path))
 			continue
 		}
 		if path, err = rig.Skerry(p.skerry, dir); err != nil {
 			return nil, err
 		}
-		all = append(all, newSkerry(path))
+		all = append(all, trio.NewSkerry(path))
 	}
 	return all, nil
 }

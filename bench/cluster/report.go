@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/bench/rig"
+	"github.com/skerrydb/skerry/bench/rig/trio"
 )
 
 // head describes what runs and where.
-func (m *measurements) head(p *plan, kinds []*kind) {
+func (m *measurements) head(p *plan, kinds []*trio.Kind) {
 	fmt.Fprintf(m.w, "Three nodes of Skerry and of etcd, %s\n", time.Now().Format("2006-01-02 15:04 MST"))
 	fmt.Fprintf(m.w, "%s\nload average before: %s\n", rig.Machine(), rig.LoadAverage())
 	for _, k := range kinds {
-		fmt.Fprintf(m.w, "%-8s%s\n", k.name, k.version)
+		fmt.Fprintf(m.w, "%-8s%s\n", k.Name, k.Version)
 	}
 	fmt.Fprintf(m.w, "%d keys of %d bytes with values of %d bytes; %d rounds of %v windows; uniformly random keys\n\n",
 		p.keys, rig.KeyBytes, rig.ValBytes, p.rounds, p.window)
@@ -28,13 +29,13 @@ func p99(s sample) float64    { return s.p99 }
 func server(s sample) float64 { return s.server }
 
 // report prints the medians of all rounds, the differences in setup, and the targets.
-func (m *measurements) report(p *plan, kinds []*kind) {
+func (m *measurements) report(p *plan, kinds []*trio.Kind) {
 	if len(m.cells) > 0 {
 		m.table(kinds)
 	}
 	for _, k := range kinds {
-		if d, ok := m.disk[k.name]; ok {
-			fmt.Fprintf(m.w, "%-8s%.0f bytes a key on the three disks after the load\n", k.name, d/float64(p.keys))
+		if d, ok := m.disk[k.Name]; ok {
+			fmt.Fprintf(m.w, "%-8s%.0f bytes a key on the three disks after the load\n", k.Name, d/float64(p.keys))
 		}
 	}
 	if len(m.syncs) > 0 {
@@ -54,14 +55,14 @@ func (m *measurements) report(p *plan, kinds []*kind) {
 // clientBound is the share of a core above which the single-threaded load generator may limit a result.
 const clientBound = 0.95
 
-func (m *measurements) table(kinds []*kind) {
+func (m *measurements) table(kinds []*trio.Kind) {
 	fmt.Fprintf(m.w, "\nMedians of the rounds (max: of all); server: CPU of all three nodes. * the load generator used ≥ %.0f %% of its core.\n", clientBound*100)
 	fmt.Fprintf(m.w, "%-8s%-6s%-11s%-7s%-8s%11s %10s%10s%11s%14s%14s%12s\n",
 		"system", "face", "asked", "op", "shape", "ops/s", "p50 µs", "p99 µs", "max µs", "server µs/op", "client µs/op", "fsyncs/op")
 	for _, k := range kinds {
-		for _, f := range k.faces {
+		for _, f := range k.Faces {
 			for _, s := range spots {
-				if c := m.cells[cellKey(k.name, f.name, s)]; c != nil && c.spot == s {
+				if c := m.cells[cellKey(k.Name, f.Name, s)]; c != nil && c.spot == s {
 					m.line(c)
 				}
 			}
@@ -89,13 +90,13 @@ func (b behind) String() string {
 		how, b.bulk.Seconds(), b.took.Seconds(), b.before.rate, b.then.rate, b.before.p50, b.then.p50, b.before.p99, b.then.p99, b.before.gap, b.then.gap)
 }
 
-func (m *measurements) faultTable(kinds []*kind) {
+func (m *measurements) faultTable(kinds []*trio.Kind) {
 	for _, k := range kinds {
-		f := m.faults[k.name]
+		f := m.faults[k.Name]
 		if f == nil {
 			continue
 		}
-		fmt.Fprintf(m.w, "\n%s, %d writers with one write in flight each, spread over all nodes, %v patience:\n", k.name, writerCount, patience)
+		fmt.Fprintf(m.w, "\n%s, %d writers with one write in flight each, spread over all trio.Size, %v patience:\n", k.Name, writerCount, patience)
 		for _, way := range []struct {
 			name string
 			gaps []float64
@@ -114,15 +115,15 @@ func (m *measurements) faultTable(kinds []*kind) {
 	}
 }
 
-func (m *measurements) growthTable(kinds []*kind) {
+func (m *measurements) growthTable(kinds []*trio.Kind) {
 	if len(m.grown) == 0 {
 		return
 	}
 	fmt.Fprintf(m.w, "\nGrowth, writes to the leader: 8×64, and alone 1×1 (etcd: lean client). Memory and disk of all three nodes.\n")
 	fmt.Fprintf(m.w, "%-8s%10s%12s%10s%10s%14s%14s%14s%12s%10s\n", "system", "keys", "writes/s", "p50 µs", "p99 µs", "server µs/op", "alone p50 µs", "resident MiB", "disk MiB", "load s")
 	for _, k := range kinds {
-		for _, g := range m.grown[k.name] {
-			fmt.Fprintf(m.w, "%-8s%10d%12.0f%10.0f%10.0f%14.2f%14.0f%14.0f%12.0f%10.1f\n", k.name, g.keys, g.rate, g.p50, g.p99, g.server, g.alone,
+		for _, g := range m.grown[k.Name] {
+			fmt.Fprintf(m.w, "%-8s%10d%12.0f%10.0f%10.0f%14.2f%14.0f%14.0f%12.0f%10.1f\n", k.Name, g.keys, g.rate, g.p50, g.p99, g.server, g.alone,
 				g.resident/(1<<20), g.onDisk/(1<<20), g.loading.Seconds())
 		}
 	}

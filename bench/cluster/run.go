@@ -3,19 +3,19 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/skerrydb/skerry/bench/rig"
+	"github.com/skerrydb/skerry/bench/rig/trio"
 )
 
 // measurements are all results for the report.
 type measurements struct {
 	w      io.Writer
-	fleet  *fleet
+	fleet  *rig.Fleet
 	cells  map[string]*cell
 	faults map[string]*faults
 	grown  map[string][]grown
@@ -23,7 +23,7 @@ type measurements struct {
 	syncs  []float64          // bare fdatasync, µs
 }
 
-func (m *measurements) run(p *plan, kinds []*kind, dir string) error {
+func (m *measurements) run(p *plan, kinds []*trio.Kind, dir string) error {
 	m.head(p, kinds)
 	began := time.Now()
 	has := func(part string) bool { return slices.Contains(p.parts, part) }
@@ -34,7 +34,7 @@ func (m *measurements) run(p *plan, kinds []*kind, dir string) error {
 	}
 	if has("growth") {
 		for _, k := range kinds {
-			if err := m.grow(p, k, filepath.Join(dir, k.name+"-growth")); err != nil {
+			if err := m.grow(p, k, filepath.Join(dir, k.Name+"-growth")); err != nil {
 				return err
 			}
 		}
@@ -45,32 +45,32 @@ func (m *measurements) run(p *plan, kinds []*kind, dir string) error {
 }
 
 // standing runs the parts that work on clusters with keys.
-func (m *measurements) standing(p *plan, kinds []*kind, dir string) error {
-	var all []*cluster
+func (m *measurements) standing(p *plan, kinds []*trio.Kind, dir string) error {
+	var all []*trio.Cluster
 	for _, k := range kinds {
-		c, err := newCluster(k, m.fleet, filepath.Join(dir, k.name))
+		c, err := trio.New(k, m.fleet, filepath.Join(dir, k.Name))
 		if err != nil {
 			return err
 		}
 		all = append(all, c)
 		from := time.Now()
-		if err := c.load(p.keys); err != nil {
-			return c.explain(err)
+		if err := c.Load(p.keys); err != nil {
+			return c.Explain(err)
 		}
-		m.disk[k.name] = float64(rig.DiskBytes(c.dir))
-		fmt.Fprintf(m.w, "load     %-8s %d keys in %.1f s, %.0f MiB on three disks\n", k.name, p.keys, time.Since(from).Seconds(), m.disk[k.name]/(1<<20))
-		if err := c.stopAll(syscall.SIGTERM); err != nil {
+		m.disk[k.Name] = float64(rig.DiskBytes(c.Dir))
+		fmt.Fprintf(m.w, "load     %-8s %d keys in %.1f s, %.0f MiB on three disks\n", k.Name, p.keys, time.Since(from).Seconds(), m.disk[k.Name]/(1<<20))
+		if err := c.StopAll(syscall.SIGTERM); err != nil {
 			return err
 		}
 	}
 	turns := []struct {
 		part string
 		n    int
-		do   func(c *cluster, round int) error
+		do   func(c *trio.Cluster, round int) error
 	}{
-		{"load", p.rounds, func(c *cluster, round int) error { return m.visit(p, c, round) }},
+		{"load", p.rounds, func(c *trio.Cluster, round int) error { return m.visit(p, c, round) }},
 		{"failover", p.faults, m.failOver},
-		{"catchup", 2, func(c *cluster, round int) error { return m.catchUp(p, c, round) }},
+		{"catchup", 2, func(c *trio.Cluster, round int) error { return m.catchUp(p, c, round) }},
 	}
 	for _, t := range turns {
 		if !slices.Contains(p.parts, t.part) {
@@ -88,7 +88,7 @@ func (m *measurements) standing(p *plan, kinds []*kind, dir string) error {
 		}
 	}
 	for _, c := range all {
-		if err := m.drop(c); err != nil {
+		if err := c.Drop(); err != nil {
 			return err
 		}
 	}
@@ -96,34 +96,14 @@ func (m *measurements) standing(p *plan, kinds []*kind, dir string) error {
 }
 
 // turn starts a cluster, calls a function with it, and stops it: only one cluster runs at a time.
-func (m *measurements) turn(c *cluster, round int, do func(*cluster, int) error) error {
-	if err := c.startAll(); err != nil {
+func (m *measurements) turn(c *trio.Cluster, round int, do func(*trio.Cluster, int) error) error {
+	if err := c.StartAll(); err != nil {
 		return err
 	}
 	if err := do(c, round); err != nil {
-		return c.explain(err)
+		return c.Explain(err)
 	}
-	return c.stopAll(syscall.SIGTERM)
-}
-
-// load writes all keys to a new cluster.
-func (c *cluster) load(keys uint64) error {
-	lead, _, err := c.roles()
-	if err != nil {
-		return err
-	}
-	if err := c.fill(c, lead, 0, keys); err != nil {
-		return fmt.Errorf("load: %w", err)
-	}
-	return c.await(nodes)
-}
-
-// drop stops a cluster and deletes its data.
-func (m *measurements) drop(c *cluster) error {
-	if err := c.stopAll(syscall.SIGKILL); err != nil {
-		return err
-	}
-	return os.RemoveAll(c.dir)
+	return c.StopAll(syscall.SIGTERM)
 }
 
 func (m *measurements) bare(dir string) error {
@@ -132,42 +112,42 @@ func (m *measurements) bare(dir string) error {
 	return err
 }
 
-func (m *measurements) faultsOf(c *cluster) *faults {
-	if m.faults[c.name] == nil {
-		m.faults[c.name] = &faults{}
+func (m *measurements) faultsOf(c *trio.Cluster) *faults {
+	if m.faults[c.Name] == nil {
+		m.faults[c.Name] = &faults{}
 	}
-	return m.faults[c.name]
+	return m.faults[c.Name]
 }
 
 // failOver kills the leader once and makes it hand over once.
-func (m *measurements) failOver(c *cluster, round int) error {
+func (m *measurements) failOver(c *trio.Cluster, round int) error {
 	f := m.faultsOf(c)
 	for _, way := range []struct {
 		name string
 		sig  syscall.Signal
 		into *[]float64
 	}{{"kill -9", syscall.SIGKILL, &f.kill}, {"SIGTERM", syscall.SIGTERM, &f.handOver}} {
-		gap, lost, err := c.loseLeader(way.sig, fmt.Sprintf("f%d%d", round, way.sig))
+		gap, lost, err := loseLeader(c, way.sig, fmt.Sprintf("f%d%d", round, way.sig))
 		if err != nil {
 			return fmt.Errorf("%s of the leader: %w", way.name, err)
 		}
 		*way.into = append(*way.into, gap.Seconds())
 		f.lost += lost
-		fmt.Fprintf(m.w, "leader   %-8s %s: %6.0f ms without an acknowledged write; %d acknowledged ones lost\n", c.name, way.name, rig.Micros(gap)/1000, lost)
+		fmt.Fprintf(m.w, "leader   %-8s %s: %6.0f ms without an acknowledged write; %d acknowledged ones lost\n", c.Name, way.name, rig.Micros(gap)/1000, lost)
 	}
 	return nil
 }
 
 // catchUp makes a follower miss writes: in the first round it is killed and restarted, in the second frozen
 // and thawed.
-func (m *measurements) catchUp(p *plan, c *cluster, round int) error {
-	b, err := c.leaveBehind(p.behind, round == 1, fmt.Sprintf("c%d", round))
+func (m *measurements) catchUp(p *plan, c *trio.Cluster, round int) error {
+	b, err := leaveBehind(c, p.behind, round == 1, fmt.Sprintf("c%d", round))
 	if err != nil {
 		return fmt.Errorf("a follower %d MiB behind: %w", p.behind>>20, err)
 	}
 	b.frozen = round == 1
 	f := m.faultsOf(c)
 	f.catchUp = append(f.catchUp, b)
-	fmt.Fprintf(m.w, "behind   %-8s %s\n", c.name, b)
+	fmt.Fprintf(m.w, "behind   %-8s %s\n", c.Name, b)
 	return nil
 }

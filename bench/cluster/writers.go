@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/bench/rig"
+	"github.com/skerrydb/skerry/bench/rig/trio"
 )
 
 // writers write new keys, each writer one after another, whatever happens to nodes.
 type writers struct {
-	c     *cluster
+	c     *trio.Cluster
 	run   string // prefix of their keys
 	start time.Time
 	stop  context.CancelFunc
@@ -22,7 +23,7 @@ type writers struct {
 }
 
 type writer struct {
-	client client
+	client trio.Client
 	mu     sync.Mutex // guards what follows
 	acks   []ack
 	failed int   // calls without a response
@@ -39,16 +40,19 @@ type ack struct {
 // writerCount is how many writers run at once.
 const writerCount = 16
 
+// patience is how long a client waits for one response while nodes fail and return.
+const patience = 300 * time.Millisecond
+
 // retryPause is how long a writer waits after a failed call.
 const retryPause = 5 * time.Millisecond
 
 // startWriters spreads writers over all nodes.
-func startWriters(c *cluster, run string) (*writers, error) {
+func startWriters(c *trio.Cluster, run string) (*writers, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &writers{c: c, run: run, start: time.Now(), stop: stop}
 	for i := range writerCount {
-		addrs := c.addrs(portData, i%nodes, (i+1)%nodes, (i+2)%nodes)
-		cl, err := c.client(addrs)
+		addrs := c.Addrs(trio.PortData, i%trio.Size, (i+1)%trio.Size, (i+2)%trio.Size)
+		cl, err := c.Client(addrs)
 		if err != nil {
 			stop()
 			w.end()
@@ -69,7 +73,7 @@ func (w *writers) write(ctx context.Context, id int, one *writer) {
 	for n := 0; ctx.Err() == nil; n++ {
 		from := time.Now()
 		call, cancel := context.WithTimeout(context.Background(), patience)
-		err := one.client.put(call, w.key(id, n), val)
+		err := one.client.Put(call, w.key(id, n), val)
 		cancel()
 		now := time.Now()
 		one.mu.Lock()
@@ -93,7 +97,7 @@ func (w *writers) end() {
 	w.stop()
 	w.done.Wait()
 	for _, one := range w.each {
-		one.client.close()
+		one.client.Close()
 	}
 }
 
@@ -156,15 +160,15 @@ const readBack = 50
 
 // lost returns how many of the last writes acknowledged before a fault are missing.
 func (w *writers) lost(fault time.Duration) (n int, err error) {
-	lead, _, err := w.c.roles()
+	lead, _, err := w.c.Roles()
 	if err != nil {
 		return 0, err
 	}
-	cl, err := w.c.client(w.c.addrs(portData, lead))
+	cl, err := w.c.Client(w.c.Addrs(trio.PortData, lead))
 	if err != nil {
 		return 0, err
 	}
-	defer cl.close()
+	defer cl.Close()
 	for id, one := range w.each {
 		before := slices.IndexFunc(one.acks, func(a ack) bool { return a.end > fault })
 		if before < 0 {
@@ -172,7 +176,7 @@ func (w *writers) lost(fault time.Duration) (n int, err error) {
 		}
 		for _, a := range one.acks[max(0, before-readBack):before] {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			v, err := cl.get(ctx, w.key(id, a.key))
+			v, err := cl.Get(ctx, w.key(id, a.key))
 			cancel()
 			if err != nil {
 				return n, err
@@ -186,22 +190,22 @@ func (w *writers) lost(fault time.Duration) (n int, err error) {
 }
 
 // writeBulk writes that many bytes in large values to one node, repeatedly to the same keys.
-func writeBulk(c *cluster, lead int, bytes int64) error {
+func writeBulk(c *trio.Cluster, lead int, bytes int64) error {
 	const size, keys, workers = 16 << 10, 16 << 10, 32
 	val := strings.Repeat(string(rig.AppendVal(nil, 1)), size/rig.ValBytes+1)[:size]
 	errs := make([]error, workers)
 	var wg sync.WaitGroup
 	for id := range workers {
 		wg.Go(func() {
-			cl, err := c.client(c.addrs(portData, lead))
+			cl, err := c.Client(c.Addrs(trio.PortData, lead))
 			if err != nil {
 				errs[id] = err
 				return
 			}
-			defer cl.close()
+			defer cl.Close()
 			for n := id; int64(n)*size < bytes && errs[id] == nil; n += workers {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-				errs[id] = cl.put(ctx, fmt.Sprintf("bulk-%d", n%keys), val)
+				errs[id] = cl.Put(ctx, fmt.Sprintf("bulk-%d", n%keys), val)
 				cancel()
 			}
 		})

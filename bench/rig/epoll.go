@@ -44,6 +44,8 @@ type Job struct {
 	Seed  uint64
 	// Begin and End are called at the beginning and end of the window.
 	Begin, End func()
+	// Slice, if set, also gathers the replies of the window by pieces of that length, for Outcome.Slices.
+	Slice time.Duration
 }
 
 // Outcome is the result of one measurement.
@@ -51,6 +53,8 @@ type Outcome struct {
 	Ops  int64 // replies within the window
 	Lat  Hist  // of replies whose request was also sent within it
 	Took time.Duration
+
+	Slices []*Hist // latencies of the replies within each whole Job.Slice of the window
 }
 
 // link is one connection of the load generator.
@@ -167,6 +171,7 @@ func (e *engine) loop() error {
 			e.count, e.from = true, time.Since(e.start)
 		case e.count && now >= e.from+e.Window:
 			e.count, e.stop, e.out.Took = false, true, now-e.from
+			e.wholeSlices()
 			e.End()
 		}
 		for _, ev := range events[:max(n, 0)] {
@@ -184,6 +189,32 @@ func (e *engine) loop() error {
 			return errors.New("replies are missing long after the last request")
 		}
 	}
+}
+
+// slice adds a reply to the slice of its time.
+func (e *engine) slice(at, took time.Duration) {
+	if e.Slice == 0 {
+		return
+	}
+	e.slicesUntil(int(at / e.Slice))
+	e.out.Slices[at/e.Slice].Add(took)
+}
+
+// slicesUntil adds slices, also those without a reply, up to the given one.
+func (e *engine) slicesUntil(last int) {
+	for len(e.out.Slices) <= last {
+		e.out.Slices = append(e.out.Slices, &Hist{})
+	}
+}
+
+// wholeSlices makes the number of slices that of the whole ones in the window.
+func (e *engine) wholeSlices() {
+	if e.Slice == 0 {
+		return
+	}
+	whole := int(e.out.Took / e.Slice)
+	e.slicesUntil(whole)
+	e.out.Slices = e.out.Slices[:whole]
 }
 
 func (e *engine) idle() bool {
@@ -228,6 +259,7 @@ func (e *engine) serve(l *link) error {
 		}
 		if e.count {
 			e.out.Ops++
+			e.slice(now-e.from, took)
 		}
 		if l.at++; l.at == len(l.sent) {
 			l.at = 0

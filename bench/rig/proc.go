@@ -87,6 +87,18 @@ func RSS(pid int) (int64, error) {
 	return 0, fmt.Errorf("process %d has no VmRSS", pid)
 }
 
+// MemAvailable returns the memory that programs can still use, in bytes; 0: unknown.
+func MemAvailable() uint64 {
+	b, _ := os.ReadFile("/proc/meminfo")
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			kib, _ := strconv.ParseUint(strings.Fields(v)[0], 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
+}
+
 const tmpfsMagic = 0x01021994 // statfs(2)
 
 // OnDisk refuses a folder where fsync costs nothing.

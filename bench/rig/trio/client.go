@@ -1,4 +1,4 @@
-package main
+package trio
 
 import (
 	"bufio"
@@ -9,17 +9,16 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// client writes and reads single keys. When a node is lost, it uses another one for the next call. It does not
+// Client writes and reads single keys. When a node is lost, it uses another one for the next call. It does not
 // repeat a call.
-type client interface {
-	put(ctx context.Context, key, val string) error
-	get(ctx context.Context, key string) (string, error) // "": there is none
-	close()
+type Client interface {
+	Put(ctx context.Context, key, val string) error
+	Get(ctx context.Context, key string) (string, error) // "": there is none
+	Close()
 }
 
 // respClient is one connection to one of several nodes.
@@ -31,7 +30,7 @@ type respClient struct {
 	out   []byte
 }
 
-func (c *respClient) put(ctx context.Context, key, val string) error {
+func (c *respClient) Put(ctx context.Context, key, val string) error {
 	reply, err := c.call(ctx, "SET", key, val)
 	if err == nil && reply != "OK" {
 		err = fmt.Errorf("SET: %q", reply)
@@ -39,11 +38,11 @@ func (c *respClient) put(ctx context.Context, key, val string) error {
 	return err
 }
 
-func (c *respClient) get(ctx context.Context, key string) (string, error) {
+func (c *respClient) Get(ctx context.Context, key string) (string, error) {
 	return c.call(ctx, "GET", key)
 }
 
-func (c *respClient) close() {
+func (c *respClient) Close() {
 	if c.conn != nil {
 		c.conn.Close()
 		c.conn = nil
@@ -54,7 +53,7 @@ func (c *respClient) close() {
 func (c *respClient) call(ctx context.Context, args ...string) (string, error) {
 	reply, err := c.try(ctx, args)
 	if err != nil {
-		c.close()
+		c.Close()
 		c.at = (c.at + 1) % len(c.addrs)
 	}
 	return reply, err
@@ -105,20 +104,17 @@ func (c *respClient) try(ctx context.Context, args []string) (string, error) {
 // etcdClient is etcd's own client, which chooses the node.
 type etcdClient struct{ *clientv3.Client }
 
-func (c *etcdClient) put(ctx context.Context, key, val string) error {
-	_, err := c.Put(ctx, key, val)
+func (c *etcdClient) Put(ctx context.Context, key, val string) error {
+	_, err := c.Client.Put(ctx, key, val)
 	return err
 }
 
-func (c *etcdClient) get(ctx context.Context, key string) (string, error) {
-	r, err := c.Get(ctx, key)
+func (c *etcdClient) Get(ctx context.Context, key string) (string, error) {
+	r, err := c.Client.Get(ctx, key)
 	if err != nil || len(r.Kvs) == 0 {
 		return "", err
 	}
 	return string(r.Kvs[0].Value), nil
 }
 
-func (c *etcdClient) close() { c.Close() }
-
-// patience is how long a client waits for one response while nodes fail and return.
-const patience = 300 * time.Millisecond
+func (c *etcdClient) Close() { c.Client.Close() }

@@ -1,0 +1,3 @@
+package main
+
+func (m *measurements) draw(string) error { return nil }
