@@ -50,6 +50,12 @@ bench-cluster: ## compare three nodes with three of etcd: load, growth, fail-ove
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-cluster ./cluster && exec ../bin/bench-cluster $(ARGS)
 
+.PHONY: bench-growth
+bench-growth: ## compare 1 k to 50 M keys with Redis, and three nodes with etcd; draws a picture (ARGS=-h for more)
+	ci/servers
+	@mkdir -p bin
+	cd bench && go build -o ../bin/bench-growth ./growth && exec ../bin/bench-growth $(ARGS)
+
 .PHONY: bench-voter
 bench-voter: ## compare procedures with Lua in redis-server and plpgsql in PostgreSQL (ARGS=-h for more)
 	ci/servers postgres

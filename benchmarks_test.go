@@ -1,7 +1,9 @@
 package skerry_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"regexp"
 	"strings"
@@ -17,6 +19,8 @@ func TestBenchmarkTables(t *testing.T) {
 		file := "bench/results/" + name + ".txt"
 		expectSection(t, "docs/benchmarks.md", "<!-- targets of "+file+" -->\n", tableEnd, targetsTable(t, file))
 	}
+	const growth = "bench/results/growth-2026-11-23"
+	expectSection(t, "docs/benchmarks.md", "<!-- growth of "+growth+".txt -->\n", tableEnd, growthSection(t, growth))
 	const btree = "bench/results/btree-2026-11-21.txt"
 	expectSection(t, "docs/benchmarks.md", "<!-- ratios of "+btree+" -->\n", tableEnd, ratiosTable(t, btree))
 }
@@ -53,6 +57,32 @@ func targetsTable(t *testing.T, file string) string {
 		t.Fatalf("%s has %d targets", file, n)
 	}
 	return b.String() + "\n"
+}
+
+// growthSection returns the targets, the tables and the losses of a run of bench-growth, with links to its files. Before
+// the first run it only says so.
+func growthSection(t *testing.T, run string) string {
+	t.Helper()
+	if _, err := os.Stat(run + ".txt"); errors.Is(err, fs.ErrNotExist) {
+		return "\nThis comparison has not run on a quiet machine yet.\n\n"
+	}
+	text := rawOutput(t, run+".txt")
+	part := func(begin string) string {
+		_, rest, found := strings.Cut(text, "\n"+begin)
+		if !found {
+			t.Fatalf("%s.txt has no %q", run, begin)
+		}
+		rest, _, _ = strings.Cut(rest, "\n\n")
+		return begin + strings.TrimRight(rest, "\n")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n[Raw output](../%s.txt), with what is unequal; [the same as a picture](../%s.html).\n%s", run, run, targetsTable(t, run+".txt"))
+	for _, begin := range []string{"One node, writes", "One node, memory", "One node, beside a snapshot", "Three nodes on this machine"} {
+		title, rows, _ := strings.Cut(part(begin), "\n")
+		fmt.Fprintf(&b, "%s\n\n```\n%s\n```\n\n", title, rows)
+	}
+	_, losses, _ := strings.Cut(part("Where Skerry loses:"), "\n")
+	return b.String() + "Where Skerry loses, as the program prints it:\n\n" + losses + "\n\n"
 }
 
 // ratio is a line of the B-tree's raw output: an operation, three times, two ratios and,

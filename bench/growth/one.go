@@ -50,6 +50,7 @@ type window struct {
 	calm               rig.Hist        // latencies without one
 	mixWrites, mixRead float64         // a second
 	mixP99             float64         // of writes, µs
+	further            *window         // the additional one that had a snapshot; nil: none
 }
 
 // single measures one node of each system at each size.
@@ -195,7 +196,7 @@ func (m *measurements) visit(p *plan, s *server, g *grown, round int) error {
 func (w *window) adopt(more window) {
 	w.took = append(w.took, more.took...)
 	if !math.IsNaN(more.besideRate) {
-		w.besideRate, w.beside = more.besideRate, more.beside
+		w.besideRate, w.beside, w.further = more.besideRate, more.beside, &more
 	}
 }
 

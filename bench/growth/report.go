@@ -184,9 +184,9 @@ func (m *measurements) snapshotTable() {
 		if beside.Count == 0 && math.IsNaN(g.snapshotSeconds()) {
 			continue
 		}
-		fmt.Fprintf(m.w, "%-8s%8s%14s%14s%14s%14.0f%16s\n", g.system, sizeName(g.keys), rig.Known(g.snapshotSeconds(), "%.1f"),
+		fmt.Fprintf(m.w, "%-8s%8s%14s%14s%14s%14s%16s\n", g.system, sizeName(g.keys), rig.Known(g.snapshotSeconds(), "%.1f"),
 			rig.Known(g.median(func(w *window) float64 { return w.besideRate }), "%.0f"), rig.Known(quantile(beside, 0.99), "%.0f"),
-			quantile(g.merged(func(w *window) *rig.Hist { return &w.calm }), 0.99), rig.Known(g.besideRatio(), "%.2f"))
+			rig.Known(quantile(g.merged(func(w *window) *rig.Hist { return &w.calm }), 0.99), "%.0f"), rig.Known(g.besideRatio(), "%.2f"))
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/skerrydb/skerry/bench/rig"
 )
 
 // voterJob and voterOutcome have the parts of bench/voter's -worker that are used here.
@@ -37,8 +39,8 @@ func (p *plan) phones() uint64 { return min(1_000_000, p.sizes[len(p.sizes)-1]) 
 // on one core.
 func (m *measurements) voter(p *plan, dir string) error {
 	program := filepath.Join(dir, "voter.bin")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "github.com/skerrydb/skerry/bench/voter").CombinedOutput(); err != nil {
-		return fmt.Errorf("build bench/voter: %w\n%s", err, out)
+	if err := rig.BuildBench("./voter", program); err != nil {
+		return err
 	}
 	for round := range p.rounds {
 		data := filepath.Join(dir, fmt.Sprintf("voter-%d", round))

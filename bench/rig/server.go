@@ -204,7 +204,13 @@ func Skerry(path, dir string) (string, error) {
 
 // BuildProgram builds a program of this repository, whose package is relative to the repository's root, into
 // the file path.
-func BuildProgram(pkg, path string) error {
+func BuildProgram(pkg, path string) error { return build("..", pkg, path) }
+
+// BuildBench is BuildProgram for a package that is relative to bench/.
+func BuildBench(pkg, path string) error { return build(".", pkg, path) }
+
+// build builds a package relative to a folder, which is relative to bench/.
+func build(dir, pkg, path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -214,7 +220,7 @@ func BuildProgram(pkg, path string) error {
 	if err != nil {
 		return fmt.Errorf("find the repository (run this in bench/): %w", err)
 	}
-	cmd.Dir = filepath.Dir(filepath.Dir(strings.TrimSpace(string(mod)))) // the module above bench
+	cmd.Dir = filepath.Join(filepath.Dir(strings.TrimSpace(string(mod))), dir)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
