@@ -10,15 +10,17 @@ import (
 
 func key8(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)*0x9E3779B97F4A7C15) }
 
-// TestAllocations checks that reads, overwrites, and inserts and deletes without splits or
-// merges do not allocate.
+// TestAllocations checks that reads and overwrites with values that are not longer do not
+// allocate, and that inserts and deletes without splits or merges do so in less than one of two
+// writes: when the room of a blob is used up.
 func TestAllocations(t *testing.T) {
 	const n = 20_000
-	tree, nums := NewBytes[int](), NewMap[int, int]()
+	tree, nums := NewPairs(), NewMap[int, int]()
+	val, other := Value{Bytes: make([]byte, 16)}, Value{[]byte("another value   "), true}
 	keys := make([][]byte, n)
 	for i := range keys {
 		keys[i] = key8(i)
-		tree.Set(keys[i], i)
+		tree.Set(keys[i], val)
 		nums.Set(i*7919%n, i)
 	}
 	absent := []byte("absent")
@@ -28,18 +30,19 @@ func TestAllocations(t *testing.T) {
 		name string
 		fn   func()
 	}{
-		{"Get", func() { v, _ := tree.Get(keys[next()]); sum += v }},
-		{"Get miss", func() { v, _ := tree.Get(absent); sum += v }},
-		{"Set, overwrite", func() { tree.Set(keys[next()], i) }},
-		{"Set and Delete", func() { tree.Set(absent, 1); tree.Delete(absent) }},
+		{"Get", func() { v, _ := tree.Get(keys[next()]); sum += len(v.Bytes) }},
+		{"Get miss", func() { v, _ := tree.Get(absent); sum += len(v.Bytes) }},
+		{"Find", func() { v, _ := tree.Find(keys[next()]); sum += len(v.Bytes) }},
+		{"Set, overwrite", func() { tree.Set(keys[next()], other) }},
+		{"Set, overwrite with less", func() { tree.Set(keys[next()], Value{other.Bytes[:8], true}) }},
+		{"Set and Delete", func() { tree.Set(absent, val); tree.Delete(absent) }},
 		{"Delete miss", func() { tree.Delete(absent) }},
-		{"At", func() { _, v, _ := tree.At(next()); sum += v }},
+		{"At", func() { _, v, _ := tree.At(next()); sum += len(v.Bytes) }},
 		{"Rank", func() { sum += tree.Rank(keys[next()]) }},
-		{"Seek", func() { _, v, _ := tree.Seek(keys[next()]); sum += v }},
-		{"SeekBack", func() { _, v, _ := tree.SeekBack(absent); sum += v }},
+		{"Seek", func() { _, v, _ := tree.Seek(keys[next()]); sum += len(v.Bytes) }},
 		{"scan", func() {
 			for _, v := range tree.Ascend(keys[next()], nil) {
-				if sum += v; v%64 == 0 {
+				if sum += len(v.Bytes); sum%64 == 0 {
 					break
 				}
 			}
@@ -64,20 +67,20 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestCopiesAfterClone bounds what a clone makes the next write copy: the nodes
-// of one path, once, and no key bytes if the key was there.
+// TestCopiesAfterClone bounds what a clone makes the next write copy: the nodes of one
+// path, once, and now and then a blob.
 func TestCopiesAfterClone(t *testing.T) {
 	const n = 20_000
-	tree := NewBytes[int]()
+	tree, val := NewPairs(), Value{Bytes: make([]byte, 16)}
 	for i := range n {
-		tree.Set(key8(i), i)
+		tree.Set(key8(i), val)
 	}
-	keep := make([]*Bytes[int], 0, 300)
+	keep := make([]*Pairs, 0, 300)
 	k := key8(77)
 	got := testing.AllocsPerRun(200, func() {
 		keep = append(keep, tree.Clone())
-		tree.Set(k, 1)
-		tree.Set(k, 2)
+		tree.Set(k, val)
+		tree.Set(k, val)
 	})
 	if want := float64(3 + tree.height); got > want { // the clone, a token, the leaf, inner nodes
 		t.Errorf("%v allocations for a clone and two writes, want at most %v", got, want)
@@ -96,18 +99,14 @@ func heapOf(fn func() any) int {
 	return int(after.HeapAlloc) - int(before.HeapAlloc)
 }
 
-// entryVal is as large as a string.
-type entryVal struct {
-	_ *byte
-	_ int
-}
+var entryVal = Value{Bytes: make([]byte, 16)}
 
 func ascending(i int) []byte { return binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i)) }
 
-func inserted(n int, key func(int) []byte) *Bytes[entryVal] {
-	tree := NewBytes[entryVal]()
+func inserted(n int, key func(int) []byte) *Pairs {
+	tree := NewPairs()
 	for i := range n {
-		tree.Set(key(i), entryVal{})
+		tree.Set(key(i), entryVal)
 	}
 	return tree
 }
@@ -126,10 +125,10 @@ func TestBytesPerEntry(t *testing.T) {
 		{"random inserts", 40, func() any { return inserted(n, key) }},
 		{"ascending inserts", 20, func() any { return inserted(n, ascending) }},
 		{"loaded", 22, func() any {
-			tree := NewBytes[entryVal]()
-			if err := tree.Load(func(yield func([]byte, entryVal) bool) {
+			tree := NewPairs()
+			if err := tree.Load(func(yield func([]byte, Value) bool) {
 				for i := range n {
-					if !yield(ascending(i), entryVal{}) {
+					if !yield(ascending(i), entryVal) {
 						return
 					}
 				}
@@ -142,7 +141,7 @@ func TestBytesPerEntry(t *testing.T) {
 			tree := inserted(n, key)
 			for i := n; i < 6*n; i++ {
 				tree.Delete(key(i - n))
-				tree.Set(key(i), entryVal{})
+				tree.Set(key(i), entryVal)
 				if r.IntN(100) == 0 {
 					tree.Clone()
 				}
@@ -174,13 +173,14 @@ func TestBytesPerEntry(t *testing.T) {
 // memory of the long ones must be freed.
 func TestLongKeysLeave(t *testing.T) {
 	const n = 2000
+	val := Value{Bytes: make([]byte, 8)}
 	got := heapOf(func() any {
-		tree := NewBytes[int]()
+		tree := NewPairs()
 		for i := range n {
-			tree.Set(append(key8(i), make([]byte, 4096)...), i)
+			tree.Set(append(key8(i), make([]byte, 4096)...), val)
 		}
 		for i := range n {
-			tree.Set(key8(i), i)
+			tree.Set(key8(i), val)
 			tree.Delete(append(key8(i), make([]byte, 4096)...))
 		}
 		if err := tree.Check(); err != nil {

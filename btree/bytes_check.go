@@ -112,7 +112,7 @@ func (c *bytesChecker[V]) inner(in *bytesInner[V]) error {
 // leaf checks a leaf whose keys must be in lo <= k < hi.
 func (c *bytesChecker[V]) leaf(lf *bytesLeaf[V], lo, hi []byte) error {
 	n := int(lf.n)
-	if n < 1 || n > leafKeys || lf.offs[0] != 0 || int(lf.offs[n]) != len(lf.blob) || len(lf.blob) > maxBlob {
+	if n < 1 || n > leafKeys || lf.offs[0] != 0 || int(lf.offs[n]) != len(lf.blob) || len(lf.blob) > maxBytesBlob {
 		return fmt.Errorf("leaf of %d keys, %d bytes, offsets to %d", n, len(lf.blob), lf.offs[n])
 	}
 	if !lf.shared && cap(lf.blob) > 8*len(lf.blob)+1024 {

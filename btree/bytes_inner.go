@@ -5,12 +5,6 @@ import (
 	"unsafe"
 )
 
-const (
-	innerKids = 32 // kids of a full inner node
-	minKids   = 12 // a Delete that leaves fewer rebalances the node
-	mergeKids = 28 // neighbours are merged if they have no more than this
-)
-
 // bytesInner routes keys to its kids: bytesLeaf[V] at height 1, else bytesInner[V].
 // Separator i is above all keys of kid i and not above any of kid i+1.
 //
@@ -22,22 +16,6 @@ type bytesInner[V any] struct {
 	count int // keys below this node
 	n     int // kids; one more than separators
 	kids  [innerKids]unsafe.Pointer
-}
-
-// separators separates the kids of a node. It never changes once it is set and is shared
-// by all copies of the node, which differ only in their kids. So the copies that follow a
-// clone are small.
-type separators struct {
-	blob  []byte // the separators in order, one after the other
-	plen  int    // every separator starts with the same plen bytes
-	heads [innerKids]uint64
-	offs  [innerKids]uint32
-}
-
-// at returns separator i.
-func (s *separators) at(i int) []byte {
-	from, to := s.offs[i], s.offs[i+1]
-	return s.blob[from:to:to]
 }
 
 func newBytesInner[V any](own *token) *bytesInner[V] { return &bytesInner[V]{owner: own} }
@@ -90,23 +68,6 @@ func (in *bytesInner[V]) setSeps(list [][]byte) {
 	in.seps = seps
 }
 
-// branches collects kids and the separators between them while nodes are split and
-// merged. It has room for more than two full nodes.
-type branches struct {
-	kids [2*innerKids + 1]unsafe.Pointer
-	seps [2*innerKids + 1][]byte
-	n    int
-}
-
-// add appends kid after separator sep, which is ignored for the first kid.
-func (b *branches) add(sep []byte, kid unsafe.Pointer) {
-	b.kids[b.n] = kid
-	if b.n > 0 {
-		b.seps[b.n-1] = sep
-	}
-	b.n++
-}
-
 // addTo appends all kids of a node after separator sep.
 func (in *bytesInner[V]) addTo(b *branches, sep []byte) {
 	for i := range in.n {
@@ -132,13 +93,6 @@ func (in *bytesInner[V]) insert(i int, sep []byte, kid unsafe.Pointer) {
 	in.addTo(&b, nil)
 	b.insert(i, sep, kid)
 	in.set(&b, 0, b.n)
-}
-
-func (b *branches) insert(i int, sep []byte, kid unsafe.Pointer) {
-	copy(b.kids[i+2:b.n+1], b.kids[i+1:b.n])
-	copy(b.seps[i+1:b.n], b.seps[i:b.n-1])
-	b.kids[i+1], b.seps[i] = kid, sep
-	b.n++
 }
 
 // split adds a kid to a full node as insert does, moves the upper part to a new node and
@@ -227,34 +181,34 @@ func (in *bytesInner[V]) mendLeaf(i int) {
 	}
 	left, right := (*bytesLeaf[V])(in.kids[i]), (*bytesLeaf[V])(in.kids[i+1])
 	n := int(left.n) + int(right.n)
-	if n <= mergeLeaf && len(left.blob)+len(right.blob) <= maxBlob {
-		a := joinLeaves(in.owner, left, right, 0, n)
+	if n <= mergeLeaf && len(left.blob)+len(right.blob) <= maxBytesBlob {
+		a := joinBytesLeaves(in.owner, left, right, 0, n)
 		in.replacePair(i, unsafe.Pointer(a), nil, nil)
 		return
 	}
 	m := n / 2
-	if n <= mergeLeaf || !canPart(left, right, m) {
+	if n <= mergeLeaf || !bytesCanPart(left, right, m) {
 		return // the keys are so long that moving them would overfill a leaf
 	}
-	a, b := joinLeaves(in.owner, left, right, 0, m), joinLeaves(in.owner, left, right, m, n)
+	a, b := joinBytesLeaves(in.owner, left, right, 0, m), joinBytesLeaves(in.owner, left, right, m, n)
 	in.replacePair(i, unsafe.Pointer(a), separator(a.last(), b.key(0)), unsafe.Pointer(b))
 }
 
-// canPart reports whether the first m keys of two leaves fit in one leaf, and the rest in
+// bytesCanPart reports whether the first m keys of two leaves fit in one leaf, and the rest in
 // another.
-func canPart[V any](left, right *bytesLeaf[V], m int) bool {
+func bytesCanPart[V any](left, right *bytesLeaf[V], m int) bool {
 	all, first := len(left.blob)+len(right.blob), 0
 	if n := int(left.n); m <= n {
 		first = int(left.offs[m])
 	} else {
 		first = len(left.blob) + int(right.offs[m-n])
 	}
-	return first <= maxBlob && all-first <= maxBlob
+	return first <= maxBytesBlob && all-first <= maxBytesBlob
 }
 
-// joinLeaves returns a leaf with the keys from (included) to (not included) of left and
+// joinBytesLeaves returns a leaf with the keys from (included) to (not included) of left and
 // right together.
-func joinLeaves[V any](own *token, left, right *bytesLeaf[V], from, to int) *bytesLeaf[V] {
+func joinBytesLeaves[V any](own *token, left, right *bytesLeaf[V], from, to int) *bytesLeaf[V] {
 	n := int(left.n)
 	a, b := min(from, n), min(to, n)
 	c, d := max(from-n, 0), max(to-n, 0)

@@ -6,14 +6,7 @@ import (
 	"unsafe"
 )
 
-const (
-	leafKeys  = 56                // keys of a full leaf
-	minLeaf   = leafKeys * 3 / 8  // a Delete that leaves fewer rebalances the leaf
-	mergeLeaf = leafKeys * 7 / 8  // neighbours are merged if they have no more than this
-	groupKeys = 8                 // heads that are compared together
-	maxBlob   = 1<<16 - 1         // bytes of the keys of one leaf
-	noHead    = uint64(1<<64 - 1) // fills the heads beyond the last key
-)
+const maxBytesBlob = 1<<16 - 1 // bytes of the keys of one leaf
 
 // bytesLeaf has up to leafKeys keys and their values. The head of a key is its eight
 // bytes after the common prefix of the leaf's keys. Nearly all comparisons need only the
@@ -36,14 +29,14 @@ type bytesLeaf[V any] struct {
 
 // newBytesLeaf returns an empty leaf with room for size bytes of keys.
 func newBytesLeaf[V any](own *token, size int) *bytesLeaf[V] {
-	lf := &bytesLeaf[V]{owner: own, blob: newBlob(size)}
+	lf := &bytesLeaf[V]{owner: own, blob: newBytesBlob(size)}
 	lf.clearHeads(0)
 	return lf
 }
 
-// newBlob returns an empty slice with room for size bytes, rounded up to the allocator's
+// newBytesBlob returns an empty slice with room for size bytes, rounded up to the allocator's
 // size class.
-func newBlob(size int) []byte { return slices.Grow([]byte(nil), size) }
+func newBytesBlob(size int) []byte { return slices.Grow([]byte(nil), size) }
 
 // copy returns a copy with another owner. The blob is shared until the copy
 // changes its keys, so that replacing a value does not copy them.
@@ -92,7 +85,7 @@ func (lf *bytesLeaf[V]) lower(key []byte) int {
 
 // fits reports whether a key of size bytes can be inserted without a split.
 func (lf *bytesLeaf[V]) fits(size int) bool {
-	return lf.n < leafKeys && len(lf.blob)+size <= maxBlob
+	return lf.n < leafKeys && len(lf.blob)+size <= maxBytesBlob
 }
 
 // insert puts a key before index i. The leaf must be owned and have room.
@@ -124,7 +117,7 @@ func (lf *bytesLeaf[V]) insertBytes(at int, key []byte) {
 		if lf.shared {
 			room = size / 16 // the leaf may well be shared again before its next insert
 		}
-		b := newBlob(size + room)
+		b := newBytesBlob(size + room)
 		b = append(b, old[:at]...)
 		b = append(b, key...)
 		lf.blob, lf.shared = append(b, old[at:]...), false
@@ -145,7 +138,7 @@ func (lf *bytesLeaf[V]) remove(i int) {
 	from, to := lf.offs[i], lf.offs[i+1]
 	size := len(lf.blob) - int(to-from)
 	if lf.shared || cap(lf.blob) > 4*size+256 {
-		b := append(newBlob(size), lf.blob[:from]...)
+		b := append(newBytesBlob(size), lf.blob[:from]...)
 		lf.blob, lf.shared = append(b, lf.blob[to:]...), false
 	} else {
 		lf.blob = slices.Delete(lf.blob, int(from), int(to))
@@ -190,7 +183,7 @@ func (lf *bytesLeaf[V]) splitPoint(i, size int) (m int, stays bool) {
 		return n, false
 	}
 	m = (n + 1) / 2
-	if total := len(lf.blob) + size; total > maxBlob {
+	if total := len(lf.blob) + size; total > maxBytesBlob {
 		best := total
 		for k := 1; k <= n; k++ {
 			left := int(lf.offs[k])
@@ -211,7 +204,7 @@ func (lf *bytesLeaf[V]) splitPoint(i, size int) (m int, stays bool) {
 // truncate drops the keys from index m on and leaves room for room bytes.
 func (lf *bytesLeaf[V]) truncate(m, room int) {
 	end := int(lf.offs[m])
-	lf.blob, lf.shared = append(newBlob(end+room), lf.blob[:end]...), false
+	lf.blob, lf.shared = append(newBytesBlob(end+room), lf.blob[:end]...), false
 	clear(lf.vals[m:lf.n])
 	lf.n = uint16(m)
 	lf.setPrefix()

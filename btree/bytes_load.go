@@ -6,11 +6,6 @@ import (
 	"unsafe"
 )
 
-const (
-	loadLeaf = leafKeys * 15 / 16 // keys of a loaded leaf: dense, but the next insert need not split it
-	loadKids = 30                 // kids of a loaded inner node
-)
-
 // Load replaces the contents of t with the pairs of seq, whose keys must be strictly
 // ascending. Otherwise it returns an *OrderError, or ErrKeyTooLong, and leaves t
 // unchanged. The leaves are nearly full. Load copies the keys. Clones of t keep their
@@ -40,13 +35,6 @@ type bytesLoader[V any] struct {
 	level loadLevel
 }
 
-// loadLevel is one level of the tree being built. Separator i is between nodes i-1 and i;
-// the first is nil.
-type loadLevel struct {
-	nodes []unsafe.Pointer
-	seps  [][]byte
-}
-
 func (b *bytesLoader[V]) add(key []byte, v V) error {
 	if len(key) > MaxKeyBytes {
 		return ErrKeyTooLong
@@ -54,7 +42,7 @@ func (b *bytesLoader[V]) add(key []byte, v V) error {
 	if b.n > 0 && bytes.Compare(b.last(), key) >= 0 {
 		return &OrderError{Index: b.n}
 	}
-	if lf := b.leaf; lf != nil && (lf.n == loadLeaf || len(b.blob)+len(key) > maxBlob) {
+	if lf := b.leaf; lf != nil && (lf.n == loadLeaf || len(b.blob)+len(key) > maxBytesBlob) {
 		b.closeLeaf()
 	}
 	if b.leaf == nil {
@@ -94,7 +82,7 @@ func (b *bytesLoader[V]) closeLeaf() {
 	if lf == nil {
 		return
 	}
-	lf.blob = append(newBlob(len(b.blob)), b.blob...)
+	lf.blob = append(newBytesBlob(len(b.blob)), b.blob...)
 	lf.setPrefix()
 	b.prev = lf.last()
 	b.leaf = nil

@@ -140,9 +140,6 @@ func (lf *bytesLeaf[V]) span(lo, hi []byte) (from, to int) {
 	return from, to
 }
 
-// ahead is how many leaves a scan touches ahead, after its first leaf.
-const ahead = 8
-
 // touchBytes reads a byte of each part of the leaves that a scan reaches next, so that
 // their cache misses overlap. It returns a meaningless sum and is not inlined, so that
 // the reads are not optimised away.
@@ -159,18 +156,6 @@ func touchBytes[V any](leaves []unsafe.Pointer) (sum int) {
 		}
 	}
 	return sum
-}
-
-// touchSpan returns the kids to touch before a scan reads kid i of a node on its way to
-// kid end: a group of ahead kids if i is the first of one, otherwise none.
-func touchSpan(i, end int) (from, to int) {
-	switch {
-	case i < end && i%ahead == 0:
-		return i, min(i+ahead, end+1)
-	case i > end && i%ahead == ahead-1:
-		return max(i-ahead+1, end), i + 1
-	}
-	return 0, 0
 }
 
 // bytesWalk goes from leaf to leaf. It is separate from the loops over keys so that the

@@ -17,7 +17,7 @@ import (
 func TestForcedInterleavings(t *testing.T) {
 	const kinds, steps = 8, 4
 	key := func(i int) []byte { return binary.BigEndian.AppendUint16([]byte("key"), uint16(i)) }
-	base, baseModel := NewBytes[int](), model{}
+	base, baseModel := newInts(), model{}
 	for i := range 3 * leafKeys {
 		base.Set(key(2*i), i)
 		baseModel.set(key(2*i), i)
@@ -62,7 +62,7 @@ func TestForcedInterleavings(t *testing.T) {
 
 func TestReadersOfClones(t *testing.T) {
 	t.Run("bytes", func(t *testing.T) {
-		testReaders(t, NewBytes[int](), func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) },
+		testReaders(t, newInts(), func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) },
 			func(k []byte) int { return int(binary.BigEndian.Uint32(k)) })
 	})
 	t.Run("map", func(t *testing.T) {
@@ -129,7 +129,7 @@ func testReaders[K any, T tree[K, T]](t *testing.T, tree T, key func(uint32) K, 
 // TestYieldedKeysOfAClone keeps keys of a clone while the original changes, and
 // gives keys of a tree back to that tree.
 func TestYieldedKeysOfAClone(t *testing.T) {
-	tree := NewBytes[int]()
+	tree := newInts()
 	for i := range 500 {
 		tree.Set(fmt.Appendf(nil, "key%03d", 2*i), i)
 	}

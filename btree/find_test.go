@@ -12,36 +12,36 @@ import (
 // TestFindThen writes after Find in every way that could invalidate its hint.
 func TestFindThen(t *testing.T) {
 	key := func(i int) []byte { return binary.BigEndian.AppendUint16([]byte("key"), uint16(i)) }
-	between := map[string]func(tree *Bytes[int], m *model){
-		"nothing": func(*Bytes[int], *model) {},
-		"clone":   func(tree *Bytes[int], _ *model) { tree.Clone() },
-		"get":     func(tree *Bytes[int], _ *model) { tree.Get(key(1)) },
-		"other":   func(tree *Bytes[int], _ *model) { tree.Find(key(999)) },
-		"set before": func(tree *Bytes[int], m *model) {
+	between := map[string]func(tree *ints, m *model){
+		"nothing": func(*ints, *model) {},
+		"clone":   func(tree *ints, _ *model) { tree.Clone() },
+		"get":     func(tree *ints, _ *model) { tree.Get(key(1)) },
+		"other":   func(tree *ints, _ *model) { tree.Find(key(999)) },
+		"set before": func(tree *ints, m *model) {
 			tree.Set(nil, 1)
 			m.set(nil, 1)
 		},
-		"delete before": func(tree *Bytes[int], m *model) {
+		"delete before": func(tree *ints, m *model) {
 			tree.Delete(key(0))
 			m.delete(key(0))
 		},
-		"delete it": func(tree *Bytes[int], m *model) {
+		"delete it": func(tree *ints, m *model) {
 			tree.Delete(key(100))
 			m.delete(key(100))
 		},
-		"split": func(tree *Bytes[int], m *model) {
+		"split": func(tree *ints, m *model) {
 			for i := range 2 * leafKeys {
 				tree.Set(key(2*i+61), i)
 				m.set(key(2*i+61), i)
 			}
 		},
-		"merge": func(tree *Bytes[int], m *model) {
+		"merge": func(tree *ints, m *model) {
 			for i := range 4 * leafKeys {
 				tree.Delete(key(2 * i))
 				m.delete(key(2 * i))
 			}
 		},
-		"load": func(tree *Bytes[int], m *model) {
+		"load": func(tree *ints, m *model) {
 			*m = model{{key(100), 5}}
 			if err := tree.Load(m.all()); err != nil {
 				t.Fatal(err)
@@ -51,7 +51,7 @@ func TestFindThen(t *testing.T) {
 	for name, do := range between {
 		for _, k := range []int{100, 101, 0, 1, 4000} {
 			for _, remove := range []bool{false, true} {
-				tree, m := NewBytes[int](), model{}
+				tree, m := newInts(), model{}
 				for i := range 4 * leafKeys {
 					tree.Set(key(2*i), i)
 					m.set(key(2*i), i)
@@ -80,20 +80,23 @@ func TestFindThen(t *testing.T) {
 
 // TestFindKeepsNothing: the path of Find does not keep old nodes alive after writes.
 func TestFindKeepsNothing(t *testing.T) {
-	tree := NewBytes[*[64]byte]()
+	tree := newInts()
 	key := func(i int) []byte { return fmt.Appendf(nil, "key %04d", i) }
 	for i := range 1000 {
-		tree.Set(key(i), new([64]byte))
+		tree.Set(key(i), i)
 	}
-	v, _ := tree.Find(key(500))
-	old := weak.Make(v)
+	tree.Find(key(500))
+	old := weak.Make(tree.p.hint.leaf)
+	if old.Value() == nil {
+		t.Error("Find left no hint")
+	}
 	tree.Find(key(1))
 	tree.Clone()
 	for i := range 1000 {
-		tree.Set(key(i), nil)
+		tree.Set(key(i), 0)
 	}
 	if runtime.GC(); old.Value() != nil {
-		t.Error("a replaced value is still reachable")
+		t.Error("a replaced leaf is still reachable")
 	}
 	runtime.KeepAlive(tree)
 }
@@ -101,7 +104,7 @@ func TestFindKeepsNothing(t *testing.T) {
 // TestFindTwice: finding the same key again, with or without a write of another key in
 // between, never returns a value from before a write.
 func TestFindTwice(t *testing.T) {
-	var tree Bytes[int]
+	tree := newInts()
 	for i := range 1000 {
 		tree.Set(fmt.Appendf(nil, "key %03d", i), i)
 	}

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// FuzzBytes reads operations from the input (a byte for the kind, one for the length of
+// FuzzPairs reads operations from the input (a byte for the kind, one for the length of
 // the key, and the key) and compares the tree with the model.
-func FuzzBytes(f *testing.F) {
+func FuzzPairs(f *testing.F) {
 	f.Add([]byte("\x00\x03abc\x00\x02ab\x03\x00\x01\x03abc"))
 	f.Add(bytes.Repeat([]byte{0, 1, 7, 3, 0, 1, 2, 255, 0}, 40))
 	f.Add([]byte("\x28\x03abc\x28\x03abc\x0b\x03abc\x02\x02ab\x0a\x03abc\x08\x01a"))
@@ -18,7 +18,7 @@ func FuzzBytes(f *testing.F) {
 	}
 	f.Add(many)
 	f.Fuzz(func(t *testing.T, in []byte) {
-		tree, m := NewBytes[int](), model{}
+		tree, m := newInts(), model{}
 		var kept []cloned
 		for i := 0; len(in) >= 2; i++ {
 			op, n := in[0], min(int(in[1]), len(in)-2)

@@ -12,7 +12,7 @@ import (
 // place moves the bytes that the new key is made of.
 func TestOwnBytesAsKey(t *testing.T) {
 	r := seed.Rand(t)
-	tree := NewBytes[int]()
+	tree := newInts()
 	for i := range 40 {
 		tree.Set(key8(i), i)
 	}
@@ -42,12 +42,6 @@ type dictionary interface {
 	get(i int) *[64]byte
 }
 
-type bytesDictionary struct{ Bytes[*[64]byte] }
-
-func (d *bytesDictionary) set(i int, v *[64]byte) { d.Set([]byte{byte(i)}, v) }
-func (d *bytesDictionary) remove(i int)           { d.Delete([]byte{byte(i)}) }
-func (d *bytesDictionary) get(i int) *[64]byte    { v, _ := d.Get([]byte{byte(i)}); return v }
-
 type mapDictionary struct{ Map[int, *[64]byte] }
 
 func (d *mapDictionary) set(i int, v *[64]byte) { d.Set(i, v) }
@@ -57,7 +51,7 @@ func (d *mapDictionary) get(i int) *[64]byte    { v, _ := d.Get(i); return v }
 // TestReleasesValues deletes keys and checks with the garbage collector that the tree does
 // not keep their values in unused slots of a leaf.
 func TestReleasesValues(t *testing.T) {
-	for _, d := range []dictionary{&bytesDictionary{}, &mapDictionary{}} {
+	for _, d := range []dictionary{&mapDictionary{}} {
 		const n = 100
 		var values [n]weak.Pointer[[64]byte]
 		for x := range n { // not ascending, so that the leaf splits in the middle
@@ -81,5 +75,40 @@ func TestReleasesValues(t *testing.T) {
 				t.Errorf("%T: Get(%d) is wrong", d, i)
 			}
 		}
+	}
+}
+
+// TestReleasesOutsideValues deletes and overwrites values that are not in a blob.
+func TestReleasesOutsideValues(t *testing.T) {
+	const n = 100
+	tree, values := NewPairs(), [n]weak.Pointer[byte]{}
+	long := Value{Bytes: make([]byte, maxInline+1)}
+	for x := range n {
+		i := x * 29 % n
+		tree.Set([]byte{byte(i)}, long)
+	}
+	for i := range n {
+		v, _ := tree.Get([]byte{byte(i)})
+		values[i] = weak.Make(&v.Bytes[0])
+	}
+	gone := func(i int) bool { return i%4 != 0 }
+	for i := range n {
+		switch i % 4 {
+		case 1:
+			tree.Delete([]byte{byte(i)})
+		case 2:
+			tree.Set([]byte{byte(i)}, long)
+		case 3:
+			tree.Set([]byte{byte(i)}, Value{})
+		}
+	}
+	runtime.GC()
+	for i, v := range values {
+		if held := v.Value() != nil; held == gone(i) {
+			t.Errorf("value %d reachable: %v, replaced or deleted: %v", i, held, gone(i))
+		}
+	}
+	if err := tree.Check(); err != nil {
+		t.Error(err)
 	}
 }

@@ -56,24 +56,18 @@ var keyKinds = map[string]func(r *rand.Rand) []byte{
 // TestAgainstModel compares trees and their clones with sorted slices.
 func TestAgainstModel(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(keyKinds)) {
-		t.Run(kind, func(t *testing.T) { testModel(t, seed.Rand(t), NewBytes[int](), keyKinds[kind], 400) })
+		t.Run(kind, func(t *testing.T) { testModel(t, seed.Rand(t), newInts(), keyKinds[kind], 400) })
 	}
 }
 
 func TestEmpty(t *testing.T) {
-	var tree Bytes[int]
-	for _, clone := range []*Bytes[int]{&tree, tree.Clone(), NewBytes[int]()} {
+	tree := &ints{new(Pairs)}
+	for _, clone := range []*ints{tree, tree.Clone(), newInts()} {
 		if err := same(clone, nil); err != nil {
 			t.Error(err)
 		}
 		if err := samePoint(clone, nil, []byte("x")); err != nil {
 			t.Error(err)
-		}
-		if _, _, ok := clone.Min(); ok {
-			t.Error("Min of an empty tree")
-		}
-		if _, _, ok := clone.Max(); ok {
-			t.Error("Max of an empty tree")
 		}
 		if _, ok := clone.Delete(nil); ok {
 			t.Error("Delete of nothing")
@@ -83,7 +77,7 @@ func TestEmpty(t *testing.T) {
 
 func TestOneKey(t *testing.T) {
 	for _, key := range [][]byte{nil, {0}, {0, 0, 0, 0, 0, 0, 0, 0}, {255}, bytes.Repeat([]byte{255}, 99)} {
-		tree := NewBytes[int]()
+		tree := newInts()
 		tree.Set(key, 7)
 		if err := same(tree, model{{key, 7}}); err != nil {
 			t.Errorf("%q: %v", key, err)
@@ -104,7 +98,7 @@ func TestOneKey(t *testing.T) {
 
 // TestScanStops ends scans early at every possible place.
 func TestScanStops(t *testing.T) {
-	tree := NewBytes[int]()
+	tree := newInts()
 	for i := range 300 {
 		tree.Set(binary.BigEndian.AppendUint16(nil, uint16(i)), i)
 	}
@@ -135,13 +129,13 @@ func TestLoad(t *testing.T) {
 			for range n {
 				m.set(keyKinds[kind](r), r.Int())
 			}
-			testLoad(t, r, NewBytes[int](), []byte("before"), m, keyKinds[kind], 200)
+			testLoad(t, r, newInts(), []byte("before"), m, keyKinds[kind], 200)
 		}
 	}
 }
 
 func TestLoadRefuses(t *testing.T) {
-	tree := NewBytes[int]()
+	tree := newInts()
 	tree.Set([]byte("stays"), 1)
 	var m model
 	for i := range 100 {
@@ -170,7 +164,7 @@ func TestLoadRefuses(t *testing.T) {
 }
 
 func TestSetRefusesLongKey(t *testing.T) {
-	tree := NewBytes[int]()
+	tree := newInts()
 	defer func() {
 		if recover() == nil {
 			t.Error("no panic")
