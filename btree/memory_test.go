@@ -28,7 +28,7 @@ func TestSizeClasses(t *testing.T) {
 
 // TestNodeBytes compares the sizes of nodes with what the allocator really gives.
 func TestNodeBytes(t *testing.T) {
-	const n = 2000
+	const n = 2000 // other goroutines allocate a little meanwhile
 	var before, after runtime.MemStats
 	for _, c := range []struct {
 		name string
@@ -46,7 +46,7 @@ func TestNodeBytes(t *testing.T) {
 			keep[i] = c.make()
 		}
 		runtime.ReadMemStats(&after)
-		if got := int(after.TotalAlloc-before.TotalAlloc) / n; got != c.want {
+		if got := int(after.TotalAlloc-before.TotalAlloc) / n; got < c.want || got > c.want+4 {
 			t.Errorf("%s: %d bytes, the allocator gives %d", c.name, c.want, got)
 		}
 		runtime.KeepAlive(keep)
@@ -59,7 +59,7 @@ func TestNodeBytes(t *testing.T) {
 		}
 		runtime.ReadMemStats(&after)
 		out := outside{vals: keep[0]}
-		if got, want := int(after.TotalAlloc-before.TotalAlloc)/n, out.allocated()-outsideBytes; got != want {
+		if got, want := int(after.TotalAlloc-before.TotalAlloc)/n, out.allocated()-outsideBytes; got < want || got > want+4 {
 			t.Errorf("%d outside values: %d bytes, the allocator gives %d", room, want, got)
 		}
 	}
