@@ -145,11 +145,13 @@ func TestRecorderCatchesPanics(t *testing.T) {
 	}
 }
 
-// TestWeakEngines: engines whose transactions share times, or run their functions twice, keep the contract.
+// TestWeakEngines: engines whose transactions share times, run their functions twice, or overwrite what they
+// returned as soon as they may, keep the contract.
 func TestWeakEngines(t *testing.T) {
 	for name, weaken := range map[string]func(r *ref) engine.Engine{
-		"coarse": func(r *ref) engine.Engine { return Coarse(r, 50*time.Millisecond) },
-		"twice":  func(r *ref) engine.Engine { return Twice(r) },
+		"coarse":     func(r *ref) engine.Engine { return Coarse(r, 50*time.Millisecond) },
+		"twice":      func(r *ref) engine.Engine { return Twice(r) },
+		"scribbling": func(r *ref) engine.Engine { return Scribble(r) },
 	} {
 		open, o := refSuite(weaken)
 		o.Steps = 100

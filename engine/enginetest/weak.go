@@ -61,28 +61,9 @@ func (t coarseTx) AsOf() time.Time { return t.Tx.AsOf().Truncate(t.by) }
 
 // tx returns tx with coarse times, and the optional interfaces that it has.
 func (c *coarse) tx(tx engine.Tx) engine.Tx {
-	t := coarseTx{tx, c.by}
-	r, ranks := tx.(engine.Ranker)
-	s, saves := tx.(engine.Savepointer)
-	switch {
-	case ranks && saves:
-		return struct {
-			engine.Tx
-			engine.Ranker
-			engine.Savepointer
-		}{t, r, s}
-	case ranks:
-		return struct {
-			engine.Tx
-			engine.Ranker
-		}{t, r}
-	case saves:
-		return struct {
-			engine.Tx
-			engine.Savepointer
-		}{t, s}
-	}
-	return t
+	r, _ := tx.(engine.Ranker)
+	s, _ := tx.(engine.Savepointer)
+	return withOptional(coarseTx{tx, c.by}, r, s)
 }
 
 // Twice returns eng with every function of View, Update and UpdateEach run twice. The first run

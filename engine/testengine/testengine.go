@@ -6,6 +6,8 @@
 package testengine
 
 import (
+	"cmp"
+	"context"
 	"log/slog"
 	"os"
 	"testing"
@@ -17,10 +19,12 @@ import (
 	"github.com/skerrydb/skerry/journal/memfs"
 )
 
-// Env names the engine to open: "embedded", which is the default; "coarse", an embedded
-// engine on which transactions share times (enginetest.Coarse); or "weak", which also runs
-// their functions twice (enginetest.Twice). An engine on another database gets its name
-// here, and a line in the map below.
+// Env names the engine to open: "scribbling", which is the default in tests, an embedded
+// engine that overwrites what a transaction returned as soon as it is no longer valid
+// (enginetest.Scribble); "embedded", which is the default in benchmarks; "coarse", an
+// embedded engine on which transactions share times (enginetest.Coarse); or "weak", which
+// also runs their functions twice (enginetest.Twice). An engine on another database gets
+// its name here, and a line in the map below.
 const Env = "SKERRY_TEST_ENGINE"
 
 // Options of Open. The zero value works.
@@ -36,17 +40,17 @@ const coarseBy = time.Millisecond
 // openers has the engines by name.
 func openers() map[string]func(t testing.TB, o Options) engine.Engine {
 	return map[string]func(t testing.TB, o Options) engine.Engine{
-		"":         openEmbedded,
-		"embedded": openEmbedded,
-		"coarse":   openCoarse,
-		"weak":     func(t testing.TB, o Options) engine.Engine { return enginetest.Twice(openCoarse(t, o)) },
+		"scribbling": openScribbling,
+		"embedded":   func(t testing.TB, o Options) engine.Engine { return openEmbedded(t, o) },
+		"coarse":     openCoarse,
+		"weak":       func(t testing.TB, o Options) engine.Engine { return enginetest.Twice(openCoarse(t, o)) },
 	}
 }
 
 // Open returns a new, empty engine, which is closed when the test ends.
 func Open(t testing.TB, o Options) engine.Engine {
 	t.Helper()
-	name := os.Getenv(Env)
+	name := cmp.Or(os.Getenv(Env), fallback(t))
 	open := openers()[name]
 	if open == nil {
 		t.Fatalf("%s=%s names no engine", Env, name)
@@ -68,7 +72,15 @@ func Needs(t testing.TB, eng engine.Engine, need engine.Promises) {
 	}
 }
 
-func openEmbedded(t testing.TB, o Options) engine.Engine {
+// fallback returns the default of Env.
+func fallback(t testing.TB) string {
+	if _, ok := t.(*testing.B); ok {
+		return "embedded"
+	}
+	return "scribbling"
+}
+
+func openEmbedded(t testing.TB, o Options) *embedded.DB {
 	t.Helper()
 	dir, eo := "data", embedded.Options{Now: o.Now, HistoryBytes: o.HistoryBytes, Logger: slog.New(slog.DiscardHandler)}
 	if o.Memory {
@@ -85,4 +97,28 @@ func openEmbedded(t testing.TB, o Options) engine.Engine {
 
 func openCoarse(t testing.TB, o Options) engine.Engine {
 	return enginetest.Coarse(openEmbedded(t, o), coarseBy)
+}
+
+// scribbling is an embedded engine with scribbling transactions. It keeps the engine's
+// optional interfaces.
+type scribbling struct {
+	*embedded.DB
+	tx engine.Engine // runs the transactions
+}
+
+func openScribbling(t testing.TB, o Options) engine.Engine {
+	db := openEmbedded(t, o)
+	return scribbling{db, enginetest.Scribble(db)}
+}
+
+func (s scribbling) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	return s.tx.View(ctx, r, fn)
+}
+
+func (s scribbling) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	return s.tx.Update(ctx, fn)
+}
+
+func (s scribbling) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) error) (engine.Position, error) {
+	return engine.UpdateEach(ctx, s.tx, n, fn)
 }
