@@ -10,6 +10,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync"
 	"time"
 
@@ -48,8 +49,9 @@ type Options struct {
 
 // Feed fans out the changes of one engine. All methods are safe for concurrent use.
 type Feed struct {
-	eng engine.Engine
-	o   Options
+	eng  engine.Engine
+	skim skimmer // eng, or nil if it is none
+	o    Options
 
 	mu      sync.Mutex // guards the fields below and the live state of every Sub
 	state   state
@@ -93,7 +95,8 @@ func New(eng engine.Engine, o Options) (*Feed, error) {
 	if o.Heartbeat == 0 {
 		o.Heartbeat = defaultHeartbeat
 	}
-	return &Feed{eng: eng, o: o, subs: map[*Sub]struct{}{}, live: newIndex()}, nil
+	skim, _ := eng.(skimmer)
+	return &Feed{eng: eng, skim: skim, o: o, subs: map[*Sub]struct{}{}, live: newIndex()}, nil
 }
 
 // Run follows the engine's changes until ctx ends or the engine fails permanently, and
@@ -157,14 +160,45 @@ func (f *Feed) tail(ctx context.Context, from *engine.Position, known *bool) err
 		*from, *known = pos, true
 		f.begin(pos)
 	}
-	for c, err := range f.eng.Changes(ctx, *from) {
-		if err != nil {
-			return err
+	for {
+		missed := false // changes were left out that a new subscription needs
+		for c, err := range f.changes(ctx, *from) {
+			if err != nil {
+				return err
+			}
+			if missed = !f.deliver(c); missed {
+				break
+			}
+			*from = c.Pos
 		}
-		f.deliver(c)
-		*from = c.Pos
+		if !missed {
+			return nil
+		}
 	}
-	return nil
+}
+
+// skimmer is satisfied by engines that need not decode the changes that nobody reads.
+type skimmer interface {
+	// SkimChanges is Changes, except that while wanted returns false it may yield one
+	// change without writes in place of any number of changes, with the position and the
+	// time of the last of them.
+	SkimChanges(ctx context.Context, after engine.Position, wanted func() bool) iter.Seq2[engine.Change, error]
+}
+
+// changes returns the engine's changes. Those that come while there is no live
+// subscription may be left out.
+func (f *Feed) changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
+	if f.skim != nil {
+		return f.skim.SkimChanges(ctx, after, f.served)
+	}
+	return f.eng.Changes(ctx, after)
+}
+
+// served reports whether there are live subscriptions.
+func (f *Feed) served() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.live.byPrefix) > 0
 }
 
 // begin sets the tail's position to pos.
@@ -176,10 +210,15 @@ func (f *Feed) begin(pos engine.Position) {
 }
 
 // deliver passes c to every live subscription whose filter it matches and moves the tail.
-// It never blocks on a subscriber.
-func (f *Feed) deliver(c engine.Change) {
+// It never blocks on a subscriber. If c stands for changes that were left out, and there
+// is a live subscription by now, deliver does nothing and returns false: the tail must
+// read them.
+func (f *Feed) deliver(c engine.Change) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if len(c.Writes) == 0 && f.skim != nil && len(f.live.byPrefix) > 0 {
+		return false
+	}
 	f.touched = f.live.match(c, f.touched[:0])
 	for i, s := range f.touched {
 		f.touched[i] = nil
@@ -195,6 +234,7 @@ func (f *Feed) deliver(c engine.Change) {
 	}
 	f.pos, f.at, f.moved = c.Pos, c.Time, true
 	f.waiters.release(c.Pos, nil)
+	return true
 }
 
 func errBehind(pos engine.Position) error {

@@ -153,6 +153,30 @@ func changes(data []byte) iter.Seq2[engine.Change, error] {
 	}
 }
 
+// decodeWrites appends the writes of all transactions of an encoded batch to w. They
+// alias data. It also returns how many transactions there are, and the time of the last.
+func decodeWrites(w []engine.Write, data []byte) (all []engine.Write, n engine.Position, last int64, err error) {
+	if _, err := batchBase(data); err != nil {
+		return nil, 0, 0, err
+	}
+	d := decoder{rest: data[batchHeader:]}
+	for len(d.rest) > 0 {
+		last += int64(d.uvarint())
+		count := d.uvarint()
+		if d.bad || count == 0 || count > uint64(len(d.rest)) {
+			return nil, 0, 0, errBatch
+		}
+		for range count {
+			w = append(w, d.write())
+		}
+		if d.bad {
+			return nil, 0, 0, errBatch
+		}
+		n++
+	}
+	return w, n, last, nil
+}
+
 // decoder reads from the front of rest. bad is set once the data is malformed.
 type decoder struct {
 	rest []byte

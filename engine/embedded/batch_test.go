@@ -36,23 +36,39 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// FuzzBatch: no bytes make the decoder panic or read what is not there.
+// FuzzBatch checks that no bytes make the decoders panic or read what is not there, and
+// that both find the same.
 func FuzzBatch(f *testing.F) {
 	f.Add(sampleBatch().buf)
 	f.Add([]byte{})
 	f.Add([]byte{2, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		total := 0
+		var last engine.Change
+		var all []engine.Write
+		var failed error
 		for c, err := range changes(data) {
-			if err != nil {
-				return
+			if failed = err; err != nil {
+				break
 			}
 			for _, w := range c.Writes {
 				total += len(w.Key) + len(w.Val)
 			}
+			all, last = append(all, c.Writes...), c
 		}
 		if total > len(data) {
 			t.Errorf("%d bytes decoded out of %d", total, len(data))
+		}
+		writes, n, micros, err := decodeWrites(nil, data)
+		if (err == nil) != (failed == nil) {
+			t.Fatalf("decodeWrites: %v, changes: %v", err, failed)
+		}
+		if err != nil || n == 0 {
+			return
+		}
+		base, _ := batchBase(data) // it was read before
+		if !reflect.DeepEqual(writes, all) || base+n != last.Pos || micros != last.Time.UnixMicro() {
+			t.Errorf("decodeWrites: %v to %d at %d\nchanges: %v to %d at %d", writes, base+n, micros, all, last.Pos, last.Time.UnixMicro())
 		}
 	})
 }

@@ -90,6 +90,13 @@ func (db *DB) Position() engine.Position {
 
 // Changes implements engine.Engine.
 func (db *DB) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
+	return db.SkimChanges(ctx, after, func() bool { return true })
+}
+
+// SkimChanges is Changes, except that while wanted returns false it may yield one change
+// without writes in place of many, with the position and the time of the last of them:
+// package feed calls it, and decodes nothing while it has no subscription.
+func (db *DB) SkimChanges(ctx context.Context, after engine.Position, wanted func() bool) iter.Seq2[engine.Change, error] {
 	return func(yield func(engine.Change, error) bool) {
 		// A view can be ahead of the history by the batch that is being published.
 		if last := max(db.snap.Load().pos, engine.Position(db.durable.Load())); after > last && !db.closed.Load() {
@@ -104,17 +111,12 @@ func (db *DB) Changes(ctx context.Context, after engine.Position) iter.Seq2[engi
 				return
 			}
 			for _, b := range batches {
-				for c, err := range changes(b.data) {
-					if err != nil {
-						yield(engine.Change{}, engine.Errorf(engine.CodeInternal, "decode a committed batch: %w", err))
+				if b.time != 0 && !wanted() {
+					if pos = b.last; !yield(engine.Change{Pos: pos, Time: time.UnixMicro(b.time)}, nil) {
 						return
 					}
-					if c.Pos <= pos {
-						continue
-					}
-					if pos = c.Pos; !yield(c, nil) {
-						return
-					}
+				} else if !changesAfter(b, &pos, yield) {
+					return
 				}
 			}
 			if len(batches) > 0 {
@@ -126,6 +128,24 @@ func (db *DB) Changes(ctx context.Context, after engine.Position) iter.Seq2[engi
 			}
 		}
 	}
+}
+
+// changesAfter yields the changes of a batch that are after pos, and advances pos. It
+// reports whether there may be more.
+func changesAfter(b kept, pos *engine.Position, yield func(engine.Change, error) bool) bool {
+	for c, err := range changes(b.data) {
+		if err != nil {
+			yield(engine.Change{}, engine.Errorf(engine.CodeInternal, "decode a committed batch: %w", err))
+			return false
+		}
+		if c.Pos <= *pos {
+			continue
+		}
+		if *pos = c.Pos; !yield(c, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // Stopped returns a channel that is closed when the node has stopped because its disk

@@ -110,24 +110,36 @@ func (c *raftCommitter) followBatch(e raft.Entry, base engine.Position) (int, er
 		c.refuseBatch(e, base, x.open.base)
 		return 0, nil
 	}
-	state := snapshot{tree: x.tree, pos: x.open.base, time: x.clock, bytes: x.bytes}
-	for change, err := range changes(e.Data) {
-		if err != nil {
-			return 0, err
-		}
-		state.apply(change)
+	writes, n, last, err := decodeWrites(c.writes[:0], e.Data)
+	if err != nil {
+		return 0, err
 	}
-	if x.bytes = state.bytes; !failpoint("clock-back") {
-		x.clock = state.time
+	if n == 0 {
+		last = x.clock
+	}
+	state := snapshot{tree: x.tree, bytes: x.bytes}
+	for i := range writes {
+		state.write(writes[i].Key, writes[i].Val, writes[i].Deleted)
+	}
+	x.bytes = state.bytes
+	clear(writes) // they alias the entry
+	if c.writes = writes; cap(writes) > keepWrites {
+		c.writes = nil
+	}
+	if !failpoint("clock-back") {
+		x.clock = last
 		x.wall.raise(x.clock)
 	}
-	b := &batch{buf: e.Data, shared: e.Data, base: x.open.base, last: state.pos, time: state.time, index: e.Index, term: e.Term}
+	b := &batch{buf: e.Data, shared: e.Data, base: x.open.base, last: x.open.base + n, time: last, index: e.Index, term: e.Term}
 	x.open = newBatch(b.last, 0)
 	c.note(e, nil)
 	x.record(b)
 	c.found(e, true)
 	return len(e.Data), nil
 }
+
+// keepWrites is the length up to which the slice of a batch's writes is reused.
+const keepWrites = 64 << 10
 
 // refuseBatch advances past a batch that was not built on the current state, which is
 // at position at.

@@ -28,13 +28,14 @@ type history struct {
 type kept struct {
 	index      uint64 // of the log record
 	base, last engine.Position
+	time       int64  // of the last transaction, in microseconds; 0: not known
 	data       []byte // with little unused capacity: cost counts its length
 	borrowed   bool   // data is in a buffer that will be used again
 }
 
 // keptOverhead is the memory of a kept batch beside its bytes: the kept itself, and
 // rounding.
-const keptOverhead = 96
+const keptOverhead = 104
 
 // cost returns how much of the limit k takes.
 func (k kept) cost() int { return len(k.data) + keptOverhead }

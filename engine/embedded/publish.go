@@ -119,7 +119,7 @@ func (db *DB) record(b *batch) {
 	if data == nil {
 		data = bytes.Clone(b.buf)
 	}
-	db.history.add(kept{index: b.index, base: b.base, last: b.last, data: data})
+	db.history.add(kept{index: b.index, base: b.base, last: b.last, time: b.time, data: data})
 	db.counts.batches.Add(1)
 	if !b.began.IsZero() {
 		db.counts.committed(db.opts.mono().Sub(b.began))
