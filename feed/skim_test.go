@@ -11,7 +11,6 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/feed"
-	"github.com/skerrydb/skerry/journal/memfs"
 )
 
 // skimmed is the embedded engine with a hook between the question whether changes are
@@ -34,7 +33,7 @@ func (e *skimmed) SkimChanges(ctx context.Context, after engine.Position, wanted
 // TestJoinWhileSkimming subscribes just after the engine has learned that nobody wants the
 // changes. The subscription must still receive them.
 func TestJoinWhileSkimming(t *testing.T) {
-	db, err := embedded.Open("data", embedded.Options{FS: memfs.New(1), Logger: slog.New(slog.DiscardHandler)})
+	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +63,7 @@ func TestJoinWhileSkimming(t *testing.T) {
 // TestSkimmedPosition checks that the position and the time of changes that nobody wants
 // still reach waiting calls, and a subscription that comes later.
 func TestSkimmedPosition(t *testing.T) {
-	db, err := embedded.Open("data", embedded.Options{FS: memfs.New(1), Logger: slog.New(slog.DiscardHandler)})
+	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
