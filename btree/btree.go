@@ -2,8 +2,9 @@
 // clones.
 //
 // It knows keys, their order, nodes and who may change a node in place; it must
-// not know engines, time or I/O, and it imports nothing of ours. Bytes maps
-// byte strings, Map maps fixed-size ordered keys; both have the same methods.
+// not know engines, time or I/O, and it imports nothing of ours. Pairs maps byte strings to
+// byte strings, which it keeps in memory that the garbage collector does not walk. Map maps
+// fixed-size ordered keys to values of any type.
 //
 // A clone costs O(1): it shares every node with its source, and each side copies a
 // node before it first changes it. DESIGN.md explains the layout of the nodes and the
@@ -23,7 +24,7 @@ import (
 
 // Limits.
 const (
-	// MaxKeyBytes is the length of the longest key in a Bytes. Set panics if a key
+	// MaxKeyBytes is the length of the longest key in a Pairs. Set panics if a key
 	// is longer, so callers have to refuse it first; Load returns ErrKeyTooLong.
 	MaxKeyBytes = 32<<10 - 1
 

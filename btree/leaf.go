@@ -55,8 +55,12 @@ func (lf *leaf) last() []byte { return lf.key(int(lf.n) - 1) }
 
 // find returns the index of key, or -1.
 func (lf *leaf) find(key []byte) int {
-	h := head(key, int(lf.plen))
-	for i := lowerLeaf(&lf.heads, h); i < int(lf.n) && lf.heads[i] == h; i++ {
+	return lf.findFrom(lowerLeaf(&lf.heads, head(key, int(lf.plen))), key)
+}
+
+// findFrom is find with the number of heads below that of key.
+func (lf *leaf) findFrom(i int, key []byte) int {
+	for h := head(key, int(lf.plen)); i < int(lf.n) && lf.heads[i] == h; i++ {
 		if string(lf.key(i)) == string(key) {
 			return i
 		}

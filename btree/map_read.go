@@ -222,7 +222,7 @@ func (w *mapWalk[K, V]) next() bool {
 	return true
 }
 
-// touchMap is touchBytes for the leaves of a Map.
+// touchMap is touchLeaves for the leaves of a Map.
 //
 //go:noinline
 func touchMap[K Fixed, V any](leaves []unsafe.Pointer) (sum int) {

@@ -33,6 +33,7 @@ type Pairs struct {
 	stats  Stats
 	owner  atomic.Pointer[token] // nil: no node may be changed in place
 	hint   *hint                 // nil until the first Find
+	shape  int                   // changes with every split and merge
 }
 
 // branch is an inner node on a descent, and the kid that was taken.

@@ -5,6 +5,7 @@ import "unsafe"
 // grow adds kid, whose keys are at or above sep, to the right of the node at the end of a
 // path, splitting the inner nodes that are full.
 func (p *Pairs) grow(at *path, sep []byte, kid unsafe.Pointer) {
+	p.shape++
 	for d := p.height - 1; d >= 0; d-- {
 		in, i := at[d].in, at[d].i
 		var b branches
@@ -55,6 +56,7 @@ func (p *Pairs) setKids(in *inner, b *branches, from, to int) {
 
 // shrink rebalances the nodes of a path, from the leaf up, that a Delete left too empty.
 func (p *Pairs) shrink(at *path) {
+	p.shape++
 	for d := p.height - 1; d >= 0; d-- {
 		in := at[d].in
 		if d == p.height-1 {

@@ -15,11 +15,14 @@ type load struct {
 	run  func(w io.Writer, now clock, rounds int) (missed int)
 }
 
-// value is the value of string keys: one pointer and a number, like the value of a store of byte slices.
+// value is what rivals keep for string keys: one pointer and a number, like the value of a store of byte
+// slices. The slice itself is not measured. Skerry's map gets values of as many bytes and keeps them itself.
 type value struct {
 	p *byte
 	n uint64
 }
+
+const valueBytes = 16
 
 var one byte // all values point to it: the values themselves are not measured
 

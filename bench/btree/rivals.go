@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/binary"
+
 	google "github.com/google/btree"
 	"github.com/skerrydb/skerry/btree"
 	tidwall "github.com/tidwall/btree"
@@ -78,15 +80,19 @@ func (g *tidwallStrings) scan() (sum int) {
 	return sum
 }
 
-type ourStrings struct{ t, old *btree.Bytes[value] }
+type ourStrings struct{ t, old *btree.Pairs }
 
-func newOurStrings() ordered[[]byte] { return &ourStrings{t: btree.NewBytes[value]()} }
+func newOurStrings() ordered[[]byte] { return &ourStrings{t: btree.NewPairs()} }
 
 func (g *ourStrings) get(k []byte) bool {
 	_, ok := g.t.Get(k)
 	return ok
 }
-func (g *ourStrings) set(k []byte, i int) { g.t.Set(k, mkValue(i)) }
+func (g *ourStrings) set(k []byte, i int) {
+	var v [valueBytes]byte
+	binary.NativeEndian.PutUint64(v[8:], uint64(i))
+	g.t.Set(k, btree.Value{Bytes: v[:]})
+}
 func (g *ourStrings) remove(k []byte) bool {
 	_, ok := g.t.Delete(k)
 	return ok
@@ -94,7 +100,7 @@ func (g *ourStrings) remove(k []byte) bool {
 func (g *ourStrings) clone() { g.old = g.t.Clone() }
 func (g *ourStrings) scan() (sum int) {
 	for k, v := range g.t.Ascend(nil, nil) {
-		sum += len(k) + int(v.n)
+		sum += len(k) + int(binary.NativeEndian.Uint64(v.Bytes[8:]))
 	}
 	return sum
 }
