@@ -134,13 +134,14 @@ var law = map[string]may{
 	// assembly
 	".": {code: "auth engine feed gate kv mail proc record record/schema resp session web web/acme web/api web/records", tests: "auth/oidc engine/embedded web/problem web/view"},
 	"cli": {
-		code:  ". archive cli/cluster cli/dev cli/serve cli/verb engine engine/embedded journal proc proc/typescript record record/schema web/api web/problem web/records workload/history",
+		code:  ". archive cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/embedded journal proc proc/typescript record record/schema web/api web/problem web/records workload/history",
 		tests: "auth ci/ports cli/dev/starter cli/verify client github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/verb":        {code: ". engine engine/embedded proc suggest github.com/BurntSushi/toml"},
 	"cli/verify":      {code: "cli/serve cli/verb engine engine/enginetest proc/procvet workload"},
 	"cli/cluster":     {code: ". cli/verb engine engine/embedded"},
 	"cli/serve":       {code: ". archive cli/cluster cli/verb engine engine/embedded mail"},
+	"cli/size":        {code: "cli/verb"},
 	"cli/dev":         {code: "cli/cluster cli/dev/front cli/dev/sources cli/dev/starter cli/serve cli/verb engine engine/embedded journal web", tests: "ci/ports"},
 	"cli/dev/front":   {code: "web/hostname"},
 	"cli/dev/sources": {},

@@ -12,6 +12,7 @@ import (
 	"github.com/skerrydb/skerry/cli/cluster"
 	"github.com/skerrydb/skerry/cli/dev"
 	"github.com/skerrydb/skerry/cli/serve"
+	"github.com/skerrydb/skerry/cli/size"
 	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 )
@@ -20,7 +21,7 @@ import (
 func verbs(app App) []verb.Verb {
 	return append([]verb.Verb{
 		serve.Verb, dev.Init, dev.Verb, cluster.Verb, proceduresVerb, callVerb, usersVerb, exportVerb, importVerb, migrateVerb, rulesVerb, undoVerb,
-		verifyVerb, genVerb, checkVerb, backupVerb, restoreVerb, serve.Systemd, versionVerb,
+		verifyVerb, genVerb, checkVerb, backupVerb, restoreVerb, size.Verb, serve.Systemd, versionVerb,
 	}, app.Verbs...)
 }
 

@@ -38,7 +38,7 @@ func TestSmoke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`(?m)^skerry +1 k +\d`, `(?m)^redis +10 k +\d`, `(?m)^etcd +10 k +\d`, `votes/s`, `(?m)^(reached|MISSED)  three nodes, .* CPU`, `Where Skerry loses`} {
+	for _, want := range []string{`(?m)^skerry +1 k +\d`, `(?m)^redis +10 k +\d`, `(?m)^etcd +10 k +\d`, `votes/s`, `(?m)^(reached|MISSED) +three nodes, .* CPU`, `(?m)^(reached|MISSED) +writes/s at 10 k keys / at 1 k \(Redis`, `(?m)^1 10000 recovery_seconds \d`, `(?m)^3 10000 write_micros \d`, `Where Skerry loses`} {
 		if !regexp.MustCompile(want).Match(text) {
 			t.Errorf("the report has no %q:\n%s", want, text)
 		}

@@ -114,7 +114,7 @@ func (g *grown) shown() *window {
 		if w.further != nil {
 			w = w.further
 		}
-		if len(w.snapshots) > len(best.snapshots) {
+		if w.calm.Count > 0 && len(w.snapshots) > 0 && (best.calm.Count == 0 || len(best.snapshots) == 0) {
 			best = w
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -31,6 +32,8 @@ type grown struct {
 	disk     float64 // bytes after the load
 	windows  []window
 	recovery []float64 // seconds
+	read     []float64 // bytes on disk before each of them
+	saved    float64   // bytes of the newest snapshot's file; 0: none
 }
 
 // window is one measurement of random overwrites.
@@ -48,6 +51,7 @@ type window struct {
 	beside             rig.Hist        // latencies beside a snapshot, also of the additional windows
 	besideRate         float64         // NaN: no snapshot
 	calm               rig.Hist        // latencies without one
+	logged             float64         // bytes of log a write; NaN: unknown
 	mixWrites, mixRead float64         // a second
 	mixP99             float64         // of writes, µs
 	further            *window         // the additional one that had a snapshot; nil: none
@@ -153,16 +157,15 @@ const moreWindows = 2
 
 // visit is one server's turn in one round: recover, overwrite, overwrite with readers, kill.
 func (m *measurements) visit(p *plan, s *server, g *grown, round int) error {
-	took, err := s.start(false)
+	took, err := m.recover(s, g)
 	if err != nil {
-		return fmt.Errorf("recover: %w", err)
+		return err
 	}
-	g.recovery = append(g.recovery, took.Seconds())
 	win, err := s.overwrite(p.window, g.keys, uint64(10*round+2))
 	if err != nil {
 		return err
 	}
-	for i := 0; i < moreWindows && g.keys >= bigEnough && math.IsNaN(win.besideRate); i++ {
+	for i := 0; i < moreWindows && g.keys >= bigEnough && (math.IsNaN(win.besideRate) || win.calm.Count == 0); i++ {
 		if s.save != nil {
 			if err := s.save(s); err != nil {
 				return err
@@ -184,19 +187,43 @@ func (m *measurements) visit(p *plan, s *server, g *grown, round int) error {
 		if err := s.stop(syscall.SIGKILL); err != nil {
 			return err
 		}
-		if took, err = s.start(false); err != nil {
-			return fmt.Errorf("recover: %w", err)
+		if _, err = m.recover(s, g); err != nil {
+			return err
 		}
-		g.recovery = append(g.recovery, took.Seconds())
 	}
 	return s.stop(syscall.SIGKILL)
 }
 
-// adopt takes over from a later window what was measured beside a snapshot.
+// recover starts a server that was killed.
+func (m *measurements) recover(s *server, g *grown) (time.Duration, error) {
+	read := float64(rig.DiskBytes(s.dir))
+	files, err := filepath.Glob(filepath.Join(s.dir, "*", "*.snap"))
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range files { // ascending
+		if info, err := os.Stat(name); err == nil {
+			g.saved = float64(info.Size())
+		}
+	}
+	took, err := s.start(false)
+	if err != nil {
+		return 0, fmt.Errorf("recover: %w", err)
+	}
+	g.recovery, g.read = append(g.recovery, took.Seconds()), append(g.read, read)
+	return took, nil
+}
+
+// adopt takes over from a later window what was measured beside a snapshot and without one.
 func (w *window) adopt(more window) {
 	w.took = append(w.took, more.took...)
-	if !math.IsNaN(more.besideRate) {
-		w.besideRate, w.beside, w.further = more.besideRate, more.beside, &more
+	w.beside.Merge(&more.beside)
+	w.calm.Merge(&more.calm)
+	if math.IsNaN(w.besideRate) {
+		w.besideRate = more.besideRate
+	}
+	if len(more.snapshots) > 0 && w.further == nil {
+		w.further = &more
 	}
 }
 
@@ -220,7 +247,7 @@ func (s *server) overwrite(length time.Duration, keys, seed uint64) (win window,
 	}
 	win = window{
 		all: out.Lat, slices: out.Slices, server: rig.PerOp(cpu[1]-cpu[0], out.Ops), busy: (own[1] - own[0]).Seconds() / out.Took.Seconds(),
-		live: eyes.seen[len(eyes.seen)-1].live, resident: rig.Median(eyes.residents), peak: float64(eyes.resident),
+		live: eyes.seen[len(eyes.seen)-1].live, logged: eyes.logged(), resident: rig.Median(eyes.residents), peak: float64(eyes.resident),
 	}
 	whole := span{0, out.Took}
 	snapshots, took := eyes.snapshots(from)

@@ -131,6 +131,7 @@ func (m *measurements) report(p *plan) {
 	m.unequal()
 	m.targets(p)
 	m.losses()
+	m.model()
 	if p.window < 5*time.Second {
 		fmt.Fprintln(m.w, "\nThe windows were short: these figures show that the comparison works, nothing else.")
 	}
@@ -212,8 +213,8 @@ What is unequal:
 - gc CPU: the collector's share of the server's CPU time, by gctrace. "mark −%": throughput during the worst mark of at least 0.3 s below the
   median of the times without marks and snapshots; "calm −%": the same for the worst piece of such a time that is as long as a mark.
   A mark costs what the first has above the second.
-- Skerry snapshots when its log has grown, Redis rewrites when its file has doubled; if none falls into a window of a size from 1 M keys, up to two more
-  windows follow, in which Redis is asked for a rewrite. Those count only for what is measured beside a snapshot.
+- Skerry snapshots when its log has grown, Redis rewrites when its file has doubled; if none falls into a window of a size from 1 M keys, or one fills
+  it, up to two more windows follow, in which Redis is asked for a rewrite. Those count only for what is measured beside a snapshot.
 - Recovery is from a warm page cache: from kill -9 after the load or a window to the first key served. Redis reads a file that its rewrite may have left short or long.
 - Three nodes and the generator share this machine's cores and one disk. Skerry's nodes speak mutual TLS with each other, etcd's plain HTTP.
 - The server's metrics are read four times a second in each window.

@@ -39,6 +39,8 @@ type figures struct {
 	snapshots float64       // ended since its start
 	running   time.Duration // of the current snapshot; 0: none
 	last      time.Duration // of the last one
+	logged    float64       // bytes of log since its start
+	written   float64       // transactions since its start
 }
 
 // start runs the server and returns how long it took until it served key 0, or if it has none yet, until it listened.
@@ -105,6 +107,7 @@ func newSkerry(program string, f *rig.Fleet) *server {
 			return figures{
 				live: rig.LiveGo(m), snapshots: rig.Figure(m, "skerry_engine_snapshots_total"),
 				running: seconds("skerry_engine_snapshot_running_seconds"), last: seconds("skerry_engine_snapshot_last_seconds"),
+				logged: rig.Figure(m, "skerry_engine_log_bytes_total"), written: rig.Figure(m, "skerry_engine_transactions_total"),
 			}, err
 		},
 	}

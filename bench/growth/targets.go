@@ -36,11 +36,13 @@ func (m *measurements) trioAt(system string, keys uint64) *trioGrown {
 func (p *plan) aims() (base, big uint64) {
 	base, big = p.sizes[0], p.sizes[0]
 	for _, n := range p.sizes {
-		if n <= baseKeys {
-			base = n
-		}
 		if n <= bigKeys {
 			big = n
+		}
+	}
+	for _, n := range p.sizes {
+		if n <= baseKeys && n < big {
+			base = n
 		}
 	}
 	return base, big
@@ -49,7 +51,7 @@ func (p *plan) aims() (base, big uint64) {
 // targets prints the project's aims with what was measured. Aims of parts that did not run are left out.
 func (m *measurements) targets(p *plan) {
 	base, big := p.aims()
-	all := slices.Concat(m.growthTargets(base, big), m.trioTargets(p, base))
+	all := slices.Concat(m.growthTargets(base, big), m.trioTargets())
 	if m.engine != nil {
 		all = append(all, rig.AtLeast("Voter over "+sizeName(p.phones())+" phones, the engine alone on one core, votes/s", rig.Median(m.engine)/1000, 450, " k"))
 	}
@@ -69,14 +71,16 @@ func (m *measurements) growthTargets(base, big uint64) (all []rig.Target) {
 		redis = fmt.Sprintf(" (Redis: %.2f)", y.rate()/x.rate())
 	}
 	at := sizeName(big) + " keys"
-	all = []rig.Target{
-		rig.AtLeast("writes/s at "+at+" / at "+sizeName(base)+redis, b.rate()/a.rate(), 0.5, "×"),
-		rig.AtMost("p99 of writes at "+at+" / at "+sizeName(base), b.p99()/a.p99(), 3, "×"),
+	if base != big {
+		all = append(all,
+			rig.AtLeast("writes/s at "+at+" / at "+sizeName(base)+redis, b.rate()/a.rate(), 0.5, "×"),
+			rig.AtMost("p99 of writes at "+at+" / at "+sizeName(base), b.p99()/a.p99(), 3, "×"))
+	}
+	all = append(all,
 		rig.AtMost("live memory at "+at+", a key beyond its value", b.liveKey()-rig.ValBytes, 70, " B"),
 		rig.AtMost("resident / live memory at "+at, b.resident()/b.live(), 1.4, "×"),
 		rig.AtMost("CPU of the garbage collector at "+at, 100*b.collector(), 3, " %"),
-		rig.AtMost("recovery of "+at+" after kill -9", rig.Median(b.recovery), 3, " s"),
-	}
+		rig.AtMost("recovery of "+at+" after kill -9", rig.Median(b.recovery), 3, " s"))
 	if drop, calm := b.drop(); !math.IsNaN(drop) {
 		all = append(all, rig.AtMost(fmt.Sprintf("throughput lost in the worst mark at %s (calm: %s)", at, rig.Known(calm, "%.0f")), drop, 10, " %"))
 	}
@@ -86,7 +90,12 @@ func (m *measurements) growthTargets(base, big uint64) (all []rig.Target) {
 	return all
 }
 
-func (m *measurements) trioTargets(p *plan, base uint64) (all []rig.Target) {
+// trioTargets are those of three nodes with the least keys.
+func (m *measurements) trioTargets() (all []rig.Target) {
+	if len(m.three) == 0 {
+		return nil
+	}
+	base := m.three[0].keys
 	ours := m.trioAt(partSkerry, base)
 	if ours == nil {
 		return nil

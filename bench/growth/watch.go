@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"regexp"
 	"strconv"
@@ -67,6 +68,15 @@ func (w *watcher) look() {
 func (w *watcher) end() {
 	close(w.quit)
 	<-w.ended
+}
+
+// logged returns the bytes of log a write, NaN if they are not known.
+func (w *watcher) logged() float64 {
+	a, b := w.seen[0], w.seen[len(w.seen)-1]
+	if n := b.written - a.written; n > 0 {
+		return (b.logged - a.logged) / n
+	}
+	return math.NaN()
 }
 
 // snapshots returns when snapshots were written, as times since from. The last may not have ended.
