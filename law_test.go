@@ -49,7 +49,7 @@ var law = map[string]may{
 	"forward": {code: "engine"},
 
 	// engines
-	"engine/embedded": {code: "engine btree journal peer raft", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
+	"engine/embedded": {code: "engine btree journal peer raft spill", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
 	// the engine of the tests of capabilities, which names engines so that those need not
 	"engine/testengine": {code: "engine engine/embedded engine/enginetest journal/memfs"},

@@ -1,6 +1,7 @@
 package spill
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -14,8 +15,9 @@ import (
 
 // Store is a folder of value files. Its methods are safe for concurrent use.
 type Store struct {
-	fs  journal.FS
-	dir string
+	fs    journal.FS
+	dir   string
+	limit int64 // of a file's bytes
 
 	mu     sync.Mutex // guards the fields below
 	made   bool       // the folder exists
@@ -25,9 +27,10 @@ type Store struct {
 	closed bool
 }
 
-// Open lists a folder, which may be missing. Attach must follow.
-func Open(fsys journal.FS, dir string) (*Store, error) {
-	s := &Store{fs: fsys, dir: dir, next: 1, set: (*Set)(nil).clone()}
+// Open lists a folder, which may be missing. Attach must follow. Files get no more values
+// when they have fileBytes; 0 means MaxFileBytes.
+func Open(fsys journal.FS, dir string, fileBytes int64) (*Store, error) {
+	s := &Store{fs: fsys, dir: dir, limit: min(cmp.Or(fileBytes, MaxFileBytes), MaxFileBytes), next: 1, set: (*Set)(nil).clone()}
 	names, err := fsys.List(dir)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return s, nil
@@ -152,12 +155,15 @@ func (s *Store) create() (*file, error) {
 	return v, nil
 }
 
-// seal ends the writing of a file.
-func (s *Store) seal(v *file) {
+// Seal ends the writing of files. The caller must have put all references to them into
+// its state: from now on the files can be unused.
+func (s *Store) Seal(files ...uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.set.clone()
-	delete(c.open, v.n)
+	for _, n := range files {
+		delete(c.open, n)
+	}
 	s.set = c
 }
 
@@ -250,14 +256,18 @@ func (w *Writer) write(off int64) error {
 	return nil
 }
 
-// Full reports whether the file has reached MaxFileBytes, so that Seal is due.
-func (w *Writer) Full() bool { return w.v != nil && w.v.size.Load() >= MaxFileBytes }
+// Full reports whether the file has reached its limit, so that Seal is due.
+func (w *Writer) Full() bool { return w.v != nil && w.v.size.Load() >= w.s.limit }
+
+// Next makes the next Flush begin a file, and leaves Seal of the current one to the
+// caller.
+func (w *Writer) Next() { w.v = nil }
 
 // Seal ends the current file. The caller must have put all references to it into its
 // state: from now on the file can be unused.
 func (w *Writer) Seal() {
 	if w.v != nil {
-		w.s.seal(w.v)
+		w.s.Seal(w.v.n)
 		w.v = nil
 	}
 }

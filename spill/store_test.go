@@ -25,7 +25,7 @@ type stored struct {
 
 func opened(t *testing.T, fs *memfs.FS, of ...stored) *Store {
 	t.Helper()
-	s, err := Open(fs, "vals")
+	s, err := Open(fs, "vals", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestDamage(t *testing.T) {
 		bad[bit/8] ^= 1 << (bit % 8)
 		c := fs.Clone(0)
 		c.WriteFile(path, bad)
-		s, err := Open(c, "vals")
+		s, err := Open(c, "vals", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestMissingAndShortFiles(t *testing.T) {
 	} {
 		c := fs.Clone(0)
 		change(c)
-		s, err := Open(c, "vals")
+		s, err := Open(c, "vals", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +348,7 @@ func TestPowerLoss(t *testing.T) {
 		fs := memfs.New(rng.Uint64())
 		var all []stored
 		for range 4 {
-			s, err := Open(fs, "vals")
+			s, err := Open(fs, "vals", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -411,7 +411,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fs := memfs.New(1)
 		fs.WriteFile(fileName("vals", 1), b)
-		s, err := Open(fs, "vals")
+		s, err := Open(fs, "vals", 0)
 		if err != nil {
 			t.Fatal(err)
 		}

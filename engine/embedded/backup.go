@@ -59,7 +59,7 @@ func (s *snapshot) backup(ctx context.Context, w io.Writer) error {
 
 // alone returns the state as that of a node without a cluster.
 func (s *snapshot) alone() *snapshot {
-	return &snapshot{tree: s.tree, pos: s.pos, time: s.time, bytes: s.bytes, applied: applied{index: s.index}}
+	return &snapshot{tree: s.tree, pos: s.pos, time: s.time, bytes: s.bytes, vals: s.vals, applied: applied{index: s.index}}
 }
 
 // ctxWriter stops writing when ctx ends.
@@ -111,6 +111,9 @@ func scanBackup(r io.Reader) (sum Summary, err error) {
 	}
 	sum.Position, sum.Time = h.pos, time.UnixMicro(h.time).UTC()
 	var last []byte
+	if h.refs {
+		return sum, errNotWhole
+	}
 	for p, err := range readPairs(sr, h) {
 		if err != nil {
 			return sum, err
@@ -125,6 +128,9 @@ func scanBackup(r io.Reader) (sum Summary, err error) {
 	return sum, nil
 }
 
+// errNotWhole is returned for a snapshot file of a data folder that refers to value files.
+var errNotWhole = engine.Errorf(engine.CodeInvalid, "this is the snapshot file of a data folder, whose long values are in other files; a backup has all of them: make one of the folder")
+
 func readBackup(r io.Reader) (*snapshot, error) {
 	sr, err := journal.NewSnapshotReader(r)
 	if err != nil {
@@ -133,6 +139,9 @@ func readBackup(r io.Reader) (*snapshot, error) {
 	s, err := loadSnapshot(sr.Meta, sr)
 	if err = errors.Join(err, sr.Close()); err != nil {
 		return nil, err
+	}
+	if len(s.uses) > 0 {
+		return nil, errNotWhole
 	}
 	return s.alone(), nil // if it is a snapshot file of a node
 }
@@ -186,7 +195,7 @@ func writeFolder(s *snapshot, dir string, o Options) (Summary, error) {
 	if err != nil {
 		return Summary{}, lockError(err)
 	}
-	err = journal.WriteSnapshot(o.FS, snapshotName(dir, s.index), s.head(), s.writePairs)
+	_, _, err = s.save(o.FS, snapshotName(dir, s.index))
 	if err = errors.Join(err, unlock()); err != nil {
 		return Summary{}, fileError("restore", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
 	"github.com/skerrydb/skerry/raft"
+	"github.com/skerrydb/skerry/spill"
 )
 
 // Report is the result of Check.
@@ -17,6 +18,7 @@ type Report struct {
 	Summary            // of the state that a start would recover
 	Snapshots int      `json:"snapshots"`
 	Records   int      `json:"log_records"`
+	Spilled   int      `json:"spilled_values,omitempty"` // in value files, as the newest snapshot has them
 	LogBytes  int64    `json:"log_bytes"`
 	TornBytes int64    `json:"torn_bytes"` // an unfinished write at the end of the log, not damage; the next start cuts it
 	Problems  []string `json:"problems"`
@@ -106,6 +108,7 @@ func (c *checker) run() error {
 	if err := c.snapshots(); err != nil {
 		return err
 	}
+	c.values()
 	rep, err := journal.VerifyRecords(c.fs, filepath.Join(c.dir, logDir), c.verifying(), c.record)
 	if err != nil {
 		return fileError("check log", err)
@@ -169,6 +172,37 @@ func (c *checker) snapshots() error {
 		c.state = s
 	}
 	return nil
+}
+
+// values reads every value that the newest snapshot refers to.
+func (c *checker) values() {
+	if len(c.state.uses) == 0 {
+		return
+	}
+	store, err := spill.Open(c.fs, filepath.Join(c.dir, valueDir), 0)
+	if err == nil {
+		err = store.Attach(c.state.uses)
+	}
+	if err != nil {
+		c.problem("%v", err)
+		return
+	}
+	defer store.Close() // nothing was written
+	c.state.vals = &values{set: store.Set()}
+	file := uint32(0)
+	for key, val := range c.state.tree.Ascend(nil, nil) {
+		if !val.Marked {
+			continue
+		}
+		if r, err := spill.ParseRef(val.Bytes); err == nil && r.File != file && c.progress != nil {
+			file = r.File
+			c.progress(filepath.Join(c.dir, valueDir, fmt.Sprint(file)))
+		}
+		c.rep.Spilled++
+		if _, err := c.state.vals.content(key, val); err != nil {
+			c.problem("%v", err)
+		}
+	}
 }
 
 // record follows the log: a batch that is not in the snapshot must be built on the

@@ -207,7 +207,7 @@ func (x *executor) reset() {
 // see.
 func (x *executor) restart(from *snapshot) {
 	x.tree = from.tree.Clone()
-	x.bytes = from.bytes
+	x.bytes, x.vals = from.bytes, from.vals
 	x.open = newBatch(from.pos, 0)
 	x.shown, x.since.bytes = from.pos, 0
 }

@@ -33,6 +33,11 @@ func TestContractScribbling(t *testing.T) {
 	}})
 }
 
+// TestContractWithSpill runs the suite with every value of more than one byte in a file.
+func TestContractWithSpill(t *testing.T) {
+	contract(t, Options{SpillBytes: 1, spillSoon: true, SnapshotBytes: 32 << 10}, plain, enginetest.Options{Steps: 500})
+}
+
 // TestContractOfNode runs what the suite asks of a node on one that is alone in its cluster.
 func TestContractOfNode(t *testing.T) {
 	enginetest.Run(enginetest.Adapt(t), func(t enginetest.T) engine.Engine {

@@ -195,7 +195,7 @@ func offline(dir string, o Options, fn func(db *DB) error) error {
 	if db.log != nil {
 		err = errors.Join(err, db.log.Close())
 	}
-	return errors.Join(err, db.unlock())
+	return errors.Join(err, db.closeValues(), db.unlock())
 }
 
 // applyLog applies all entries of a node's log to state, and returns the newest
@@ -251,7 +251,7 @@ func (db *DB) become(state *snapshot, term uint64, addr, left string) error {
 	s.index = max(state.index, db.log.Last()) + 1
 	s.term = term
 	s.roster = &roster{Members: raft.Members{Voters: []uint64{1}}, Nodes: []nodeInfo{{ID: 1, Addr: addr}}, Left: left}
-	if err := journal.WriteSnapshot(db.opts.FS, snapshotName(db.dir, s.index), s.head(), s.writePairs); err != nil {
+	if _, _, err := s.save(db.opts.FS, snapshotName(db.dir, s.index)); err != nil {
 		return fileError("write the state of the new cluster", err)
 	}
 	v, err := openVote(db.opts.FS, db.dir)

@@ -21,9 +21,11 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // also during recovery, snapshots and log rotation, again and again on the same
 // folder. What was not synced is dropped or torn. Nothing acknowledged may be
 // missing, nothing that failed may be there, no transaction half.
-func TestPowerLoss(t *testing.T) {
+func TestPowerLoss(t *testing.T) { powerLoss(t, 150, crashOptions) }
+
+func powerLoss(t *testing.T, folders int, options func(*memfs.FS) Options) {
 	first := seed.Of(t)
-	folders, lives := 150, 12
+	lives := 12
 	if testing.Short() {
 		folders = 5
 	}
@@ -33,12 +35,12 @@ func TestPowerLoss(t *testing.T) {
 		var acked [killWriters]uint64
 		for life := range lives {
 			fs.StopAfter(rng.IntN(150))
-			if db, err := Open("data", crashOptions(fs)); err == nil {
+			if db, err := Open("data", options(fs)); err == nil {
 				writeUntilOff(t, db, &acked)
 				_ = db.Close()
 			}
 			fs.Crash()
-			checkAfterCrash(t, fs, fmt.Sprintf("folder %d, life %d", f, life), &acked)
+			checkAfterCrash(t, options(fs.Clone(0)), fmt.Sprintf("folder %d, life %d", f, life), &acked)
 			if t.Failed() {
 				return
 			}
@@ -74,9 +76,9 @@ func writeUntilOff(t *testing.T, db *DB, acked *[killWriters]uint64) {
 
 // checkAfterCrash checks the folder without changing it: on a copy. A counter
 // may be one ahead of what was acknowledged: its call had an unknown outcome.
-func checkAfterCrash(t *testing.T, fs *memfs.FS, when string, acked *[killWriters]uint64) {
+func checkAfterCrash(t *testing.T, o Options, when string, acked *[killWriters]uint64) {
 	t.Helper()
-	db, err := Open("data", crashOptions(fs.Clone(0)))
+	db, err := Open("data", o)
 	if err != nil {
 		t.Errorf("%s: reopen: %v", when, err)
 		return

@@ -30,6 +30,7 @@ type DB struct {
 	log     *journal.Log
 	exec    *executor
 	history *history
+	spill   *spiller
 	id      *peer.Identity           // nil: this node is alone
 	group   *group                   // nil: this node is alone
 	offline bool                     // opened to be converted or copied, without starting anything
@@ -170,6 +171,7 @@ func (db *DB) Close() error {
 		if db.group != nil {
 			err = db.group.close()
 		}
+		db.spill.close()
 		db.exec.close(engine.ErrClosed)
 		db.closed.Store(true)
 		db.shown.fire()
@@ -177,7 +179,7 @@ func (db *DB) Close() error {
 		<-db.tidied
 		db.history.close(engine.ErrClosed)
 		db.saver.close()
-		err = errors.Join(err, db.log.Close(), db.unlock())
+		err = errors.Join(err, db.spill.store.Close(), db.log.Close(), db.unlock())
 	})
 	return err
 }

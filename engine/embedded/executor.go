@@ -67,9 +67,10 @@ type executor struct {
 	mu         sync.Mutex // guards the fields below
 	changed    sync.Cond  // on mu: running, committing or broken has changed
 	queue      []*call
-	spare      []*call // emptied queue, for reuse
-	spareBuf   []byte  // of a published batch, for reuse
-	running    bool    // there is a runner
+	spare      []*call              // emptied queue, for reuse
+	spareBuf   []byte               // of a published batch, for reuse
+	running    bool                 // there is a runner
+	chores     []func(*speculation) // work of the node itself, for the runner
 	committing *batch
 	broken     error   // the batch being committed was lost; the runner must reset
 	closed     error   // error of new calls, once set

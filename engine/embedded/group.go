@@ -221,11 +221,15 @@ func (g *group) openNewest() (raft.Base, io.ReadCloser, error) {
 		return raft.Base{}, nil, err
 	}
 	h, err := parseHead(r.Meta)
+	if err == nil && h.roster == nil {
+		err = fmt.Errorf("%s is from a node outside a cluster", name)
+	}
+	if err == nil && h.refs {
+		whole, err := newWholeReader(r, h, g.db.spill.values())
+		return raft.Base{Index: h.index, Term: h.term, Members: h.roster.Members}, whole, err
+	}
 	if err = errors.Join(err, r.Close()); err != nil {
 		return raft.Base{}, nil, err
-	}
-	if h.roster == nil {
-		return raft.Base{}, nil, fmt.Errorf("%s is from a node outside a cluster", name)
 	}
 	f, err := fs.OpenFile(name, os.O_RDONLY)
 	if err != nil {
@@ -270,6 +274,9 @@ func (g *group) removeReceived() error {
 			if err := g.db.opts.FS.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
+			if err := g.db.spill.forget(filepath.Join(dir, name)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -292,7 +299,16 @@ func (g *group) receive(r io.Reader) ([]byte, error) {
 	if h.roster == nil {
 		return nil, engine.Errorf(engine.CodeCorrupt, "the snapshot of another node has no list of members")
 	}
+	if h.refs {
+		return nil, errSpilledBySender
+	}
 	name := g.receivedName(h.index)
+	if g.db.spill.limit > 0 {
+		if err := g.db.spill.receive(sr, h, name); err != nil {
+			return nil, fileError("receive a snapshot of another node", err)
+		}
+		return []byte(name), nil
+	}
 	err = journal.WriteSnapshot(g.db.opts.FS, name, sr.Meta, func(w io.Writer) error {
 		_, err := io.Copy(w, sr)
 		return errors.Join(err, sr.Close())
@@ -320,6 +336,7 @@ func (g *group) Install(b raft.Base, file []byte) error {
 	if s.index != b.Index || s.roster == nil {
 		return engine.Errorf(engine.CodeCorrupt, "a received snapshot ends at log record %d, not at %d as its sender said", s.index, b.Index)
 	}
+	s.vals = db.spill.values()
 	name := snapshotName(db.dir, s.index)
 	if err := db.opts.FS.Rename(string(file), name); err != nil {
 		return diskError(err)
@@ -334,6 +351,7 @@ func (g *group) Install(b raft.Base, file []byte) error {
 	db.counts.snapshotPos.Store(uint64(s.pos))
 	g.log.install(s)
 	db.show(s)
+	db.spill.installed(string(file))
 	g.setRoster(s.roster)
 	db.opts.Logger.Info("this node was brought up to date by a snapshot", "position", s.pos, "keys", s.tree.Len())
 	if err := db.removeSnapshotsBefore(s.index); err != nil && !journal.NoFiles(err) {

@@ -34,7 +34,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// killSpill, in the environment, makes the process keep most values in files.
+const killSpill = "SKERRY_TEST_KILL_SPILL"
+
 func killOptions() Options {
+	if os.Getenv(killSpill) != "" {
+		return Options{SnapshotBytes: 64 << 10, HistoryBytes: 64 << 10, SpillBytes: 20, spillSoon: true, Logger: slog.New(slog.DiscardHandler)}
+	}
 	return Options{SnapshotBytes: 64 << 10, HistoryBytes: 64 << 10, Logger: slog.New(slog.DiscardHandler)}
 }
 
@@ -98,8 +104,9 @@ func counter(tx engine.Tx, w int) (uint64, error) {
 
 // TestKill kills a writing process at random moments, again and again on the
 // same folder: no acknowledged write may be missing and no transaction be half there.
-func TestKill(t *testing.T) {
-	rounds := 200
+func TestKill(t *testing.T) { killAgain(t, 200) }
+
+func killAgain(t *testing.T, rounds int) {
 	if testing.Short() {
 		rounds = 10
 	}

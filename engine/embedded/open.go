@@ -51,7 +51,7 @@ func Open(dir string, o Options) (*DB, error) {
 		if db.log != nil {
 			err = errors.Join(err, db.log.Close())
 		}
-		return nil, errors.Join(err, unlock())
+		return nil, errors.Join(err, db.closeValues(), unlock())
 	}
 	db.newExecutor()
 	if o.sim != nil {
@@ -65,9 +65,10 @@ func Open(dir string, o Options) (*DB, error) {
 		if err := db.group.begin(); err != nil {
 			db.exec.close(engine.ErrClosed)
 			db.saver.close()
-			return nil, errors.Join(err, db.log.Close(), unlock())
+			return nil, errors.Join(err, db.closeValues(), db.log.Close(), unlock())
 		}
 	}
+	db.spill.start(db.exec, db.snap.Load)
 	go db.tidy()
 	return db, nil
 }
@@ -131,6 +132,10 @@ func (db *DB) recover() error {
 		}
 	}
 	db.counts.loadNanos.Store(int64(db.opts.mono().Sub(begin)))
+	if err := db.openValues(state.uses); err != nil {
+		return fileError("open value files", err)
+	}
+	state.vals = db.spill.values()
 	db.log, err = journal.Open(filepath.Join(db.dir, logDir), db.opts.journal())
 	if err != nil {
 		return fileError("open log", err)
@@ -142,6 +147,9 @@ func (db *DB) recover() error {
 	}
 	took := db.opts.mono().Sub(begin)
 	db.counts.recoveryNanos.Store(int64(took))
+	if err := db.cleanValues(name); err != nil {
+		return diskError(err)
+	}
 	db.snap.Store(state)
 	db.history.need(state.pos)
 	db.durable.Store(uint64(state.pos))

@@ -44,6 +44,12 @@ type Options struct {
 	// size of the last snapshot if that is larger. Default 128 MiB.
 	SnapshotBytes int64
 
+	// SpillBytes is the length above which a value is kept in a file and read from there,
+	// so that only keys and shorter values take memory. Values are moved to files in the
+	// background. Values that are in files stay there if it is 0 later, until they are
+	// written again. Default 0: all values are in memory.
+	SpillBytes int64
+
 	// QueueCalls bounds the calls that wait to run. More fail with
 	// engine.ErrQueueFull. Default 65,536.
 	QueueCalls int
@@ -66,11 +72,13 @@ type Options struct {
 	// it, and a node needs only its own folder.
 	Cluster ClusterOptions
 
-	segmentBytes int64              // of log in one file; 0: the journal's default
-	mono         func() time.Time   // a monotonic clock; nil: time.Now
-	sim          func(*DB) proposer // connects the simulation that drives the node; nil: none
-	random       io.Reader          // for a log that does all work in its caller's goroutine; nil: the log has a background
-	reserveBytes int64              // of the log's file, ahead of the writer; 0: the journal's default
+	spillSoon      bool               // values to spill do not wait for others
+	valueFileBytes int64              // of a file of values; 0: spill.MaxFileBytes
+	segmentBytes   int64              // of log in one file; 0: the journal's default
+	mono           func() time.Time   // a monotonic clock; nil: time.Now
+	sim            func(*DB) proposer // connects the simulation that drives the node; nil: none
+	random         io.Reader          // for a log that does all work in its caller's goroutine; nil: the log has a background
+	reserveBytes   int64              // of the log's file, ahead of the writer; 0: the journal's default
 }
 
 // journal returns the options of the log.
@@ -89,6 +97,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"MemoryBytes", o.MemoryBytes},
 		{"HistoryBytes", int64(o.HistoryBytes)},
 		{"SnapshotBytes", o.SnapshotBytes},
+		{"SpillBytes", o.SpillBytes},
 		{"QueueCalls", int64(o.QueueCalls)},
 		{"PositionWait", int64(o.PositionWait)},
 	} {

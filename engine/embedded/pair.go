@@ -8,10 +8,12 @@ import (
 	"iter"
 
 	"github.com/skerrydb/skerry/btree"
+	"github.com/skerrydb/skerry/spill"
 )
 
 // This file has the content of a snapshot: the pairs in ascending order. Each is the
-// uvarint length and bytes of the key, then those of the value.
+// uvarint length and bytes of the key, then those of the value. In format 3 the length of
+// the value is doubled, plus 1 if the bytes are a spill.Ref.
 
 // pair is one key and its value.
 type pair struct {
@@ -19,46 +21,82 @@ type pair struct {
 	val btree.Value
 }
 
-// appendPair appends the encoded form of p.
-func appendPair(b []byte, p pair) []byte {
+// appendPair appends the encoded form of p, in format 3 if refs is set.
+func appendPair(b []byte, p pair, refs bool) []byte {
 	b = binary.AppendUvarint(b, uint64(len(p.key)))
 	b = append(b, p.key...)
-	b = binary.AppendUvarint(b, uint64(len(p.val.Bytes)))
+	n := uint64(len(p.val.Bytes))
+	if refs {
+		n <<= 1
+	}
+	if p.val.Marked {
+		n |= 1
+	}
+	b = binary.AppendUvarint(b, n)
 	return append(b, p.val.Bytes...)
 }
 
 // parsePair decodes the pair at the beginning of b, which it aliases, and returns its
 // length, or 0 if b does not have all of it.
-func parsePair(b []byte) (p pair, n int, err error) {
-	key, at, err := parseField(b, MaxKeyBytes)
+func parsePair(b []byte, refs bool) (p pair, n int, err error) {
+	key, at, _, err := parseField(b, MaxKeyBytes, false)
 	if at == 0 {
 		return p, 0, err
 	}
-	val, m, err := parseField(b[at:], MaxValBytes)
+	val, m, marked, err := parseField(b[at:], MaxValBytes, refs)
 	if m == 0 {
 		return p, 0, err
 	}
-	return pair{key, btree.Value{Bytes: val}}, at + m, nil
+	return pair{key, btree.Value{Bytes: val, Marked: marked}}, at + m, nil
 }
 
-// parseField decodes a length and that many bytes. n is 0 if b does not have all of it.
-func parseField(b []byte, limit uint64) (field []byte, n int, err error) {
+// parseField decodes a length, with the mark in its lowest bit if there is one, and that
+// many bytes. n is 0 if b does not have all of it.
+func parseField(b []byte, limit uint64, hasMark bool) (field []byte, n int, marked bool, err error) {
 	length, n := binary.Uvarint(b)
+	if hasMark {
+		marked = length&1 == 1
+		length >>= 1
+	}
 	switch {
 	case n < 0, n > 0 && length > limit:
-		return nil, 0, errSnapshot
+		return nil, 0, false, errSnapshot
 	case n == 0, uint64(len(b)-n) < length:
-		return nil, 0, nil
+		return nil, 0, false, nil
 	}
 	end := n + int(length)
-	return b[n:end:end], end, nil
+	return b[n:end:end], end, marked, nil
 }
 
-// writePairs writes the content of a snapshot.
+// writePairs writes the content of a snapshot, with whole values: it does not depend on
+// the value files of this folder.
 func (s *snapshot) writePairs(w io.Writer) error {
 	var b []byte
 	for key, val := range s.tree.Ascend(nil, nil) {
-		b = appendPair(b[:0], pair{key, val})
+		whole, err := s.vals.content(key, val)
+		if err != nil {
+			return err
+		}
+		b = appendPair(b[:0], pair{key, btree.Value{Bytes: whole}}, false)
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeRefs writes the content of a snapshot of format 3, and counts the references.
+func (s *snapshot) writeRefs(w io.Writer, uses spill.Uses) error {
+	var b []byte
+	for key, val := range s.tree.Ascend(nil, nil) {
+		if val.Marked {
+			r, err := spill.ParseRef(val.Bytes)
+			if err != nil {
+				return err
+			}
+			uses.Add(key, r)
+		}
+		b = appendPair(b[:0], pair{key, val}, true)
 		if _, err := w.Write(b); err != nil {
 			return err
 		}
@@ -90,7 +128,7 @@ func readPairsAhead(r io.Reader, h head) iter.Seq2[pair, error] {
 // until the next call.
 func pairsOf(next func() ([]byte, error), h head) iter.Seq2[pair, error] {
 	return func(yield func(pair, error) bool) {
-		d := pairDecoder{next: next}
+		d := pairDecoder{next: next, refs: h.refs}
 		for i := uint64(0); ; i++ {
 			p, err := d.pair()
 			switch {
@@ -113,13 +151,14 @@ func pairsOf(next func() ([]byte, error), h head) iter.Seq2[pair, error] {
 // pairDecoder decodes pairs in place. Only a pair in more than one part is copied.
 type pairDecoder struct {
 	next   func() ([]byte, error)
+	refs   bool   // format 3
 	rest   []byte // of the part
 	joined []byte // a pair in several parts
 }
 
 // pair returns the next pair; at the clean end the error is io.EOF itself.
 func (d *pairDecoder) pair() (pair, error) {
-	p, n, err := parsePair(d.rest)
+	p, n, err := parsePair(d.rest, d.refs)
 	if n > 0 || err != nil {
 		d.rest = d.rest[n:]
 		return p, err
@@ -136,7 +175,7 @@ func (d *pairDecoder) pair() (pair, error) {
 		}
 		before := len(d.joined)
 		d.joined = append(d.joined, part...)
-		p, n, err := parsePair(d.joined)
+		p, n, err := parsePair(d.joined, d.refs)
 		if n > 0 || err != nil {
 			d.rest = part[max(0, n-before):]
 			return p, err

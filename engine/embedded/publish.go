@@ -76,7 +76,7 @@ func (c *cloning) due(read bool, size int) bool {
 // mu while there is none.
 func (x *executor) clone(pos engine.Position) *snapshot {
 	x.shown, x.since.bytes = pos, 0
-	return &snapshot{tree: x.tree.Clone(), pos: pos, time: x.clock, bytes: x.bytes}
+	return &snapshot{tree: x.tree.Clone(), pos: pos, time: x.clock, bytes: x.bytes, vals: x.vals}
 }
 
 // showDurable makes the tree visible. All of it must be durable: nothing is open or
@@ -127,6 +127,7 @@ func (db *DB) record(b *batch) {
 	db.counts.transactions.Add(uint64(b.last - b.base))
 	db.counts.batchBytes.Add(uint64(len(b.buf)))
 	db.saver.logged(len(b.buf))
+	db.spill.note(b.buf)
 }
 
 // overtake records in the visible state when the first batch after it began.
@@ -151,7 +152,7 @@ func (db *DB) committed() *snapshot {
 	if s.pos == engine.Position(db.durable.Load()) {
 		return s
 	}
-	s = &snapshot{tree: s.tree.Clone(), pos: s.pos, time: s.time, bytes: s.bytes}
+	s = &snapshot{tree: s.tree.Clone(), pos: s.pos, time: s.time, bytes: s.bytes, vals: s.vals}
 	for {
 		batches, _, err := db.history.after(s.pos)
 		if err != nil {

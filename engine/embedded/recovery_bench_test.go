@@ -29,7 +29,7 @@ func recoveryFolder(b *testing.B, keys, writes int) string {
 	err := journal.WriteSnapshot(fs, snapshotName(dir, 1), h, func(w io.Writer) error {
 		var line []byte
 		for i := range keys {
-			line = appendPair(line[:0], pair{sortedKey(i), btree.Value{Bytes: val}})
+			line = appendPair(line[:0], pair{sortedKey(i), btree.Value{Bytes: val}}, false)
 			if _, err := w.Write(line); err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ type speculation struct {
 	tree  *btree.Pairs // the state after the open batch
 	bytes int64        // of the tree, counted for the memory limit
 	limit int64        // of bytes
+	vals  *values      // of the tree that are in files
 	open  *batch
 	clock int64           // time of the last transaction that wrote, in microseconds
 	shown engine.Position // of the last clone of tree for readers
@@ -35,15 +36,16 @@ func (x *executor) runQueued(budget int) {
 		if x.broken != nil {
 			x.reset() // queued calls may come from callers that know that a batch was lost
 		}
-		work := x.queue
-		x.queue, x.spare = x.spare[:0], nil
+		work, chores := x.queue, x.chores
+		x.queue, x.spare, x.chores = x.spare[:0], nil, nil
 		x.mu.Unlock()
+		x.doAll(chores)
 		x.runAll(work)
 		budget -= len(work)
 
 		x.mu.Lock()
 		x.spare = work[:0]
-		idle := len(x.queue) == 0
+		idle := len(x.queue) == 0 && len(x.chores) == 0
 		b := x.sealIfFree()
 		if idle {
 			if x.open.empty() && len(x.open.calls) == 0 {
@@ -188,6 +190,37 @@ func (x *executor) takeTree() {
 func (x *executor) giveTree() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	for len(x.chores) > 0 {
+		chores := x.chores
+		x.chores = nil
+		x.mu.Unlock()
+		x.doAll(chores)
+		x.mu.Lock()
+	}
 	x.running = false
 	x.changed.Broadcast()
+}
+
+// withTree runs a chore of the node in the runner's role, between two transactions, and
+// returns when it has run.
+func (x *executor) withTree(chore func(*speculation)) {
+	done := make(chan struct{})
+	x.mu.Lock()
+	x.chores = append(x.chores, func(s *speculation) {
+		chore(s)
+		close(done)
+	})
+	mine := !x.running
+	x.running = true
+	x.mu.Unlock()
+	if mine {
+		x.runQueued(runBudget)
+	}
+	<-done
+}
+
+func (x *executor) doAll(chores []func(*speculation)) {
+	for _, chore := range chores {
+		chore(&x.speculation)
+	}
 }

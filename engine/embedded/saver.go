@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/journal"
 )
 
 // saver writes snapshots in the background, so that the log does not grow without limit
@@ -101,11 +100,7 @@ func (db *DB) saveSnapshot() (int64, error) {
 		}
 	}
 	name := snapshotName(db.dir, snap.index)
-	count := &countingWriter{}
-	err = journal.WriteSnapshot(db.opts.FS, name, snap.head(), func(w io.Writer) error {
-		count.w = w
-		return snap.writePairs(count)
-	})
+	size, uses, err := snap.save(db.opts.FS, name)
 	if err != nil {
 		return 0, fmt.Errorf("write snapshot %s: %w", name, err)
 	}
@@ -122,7 +117,10 @@ func (db *DB) saveSnapshot() (int64, error) {
 	if db.group != nil {
 		db.group.store.Compacted(snap.base())
 	}
-	return count.n, db.removeSnapshotsBefore(snap.index)
+	if err := db.removeSnapshotsBefore(snap.index); err != nil {
+		return size, err
+	}
+	return size, db.spill.saved(snap.vals.files(), uses)
 }
 
 type countingWriter struct {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
+	"github.com/skerrydb/skerry/spill"
 )
 
 // A snapshot's head, which is the metadata of the snapshot file. Format 1 is on disk and
@@ -25,9 +27,13 @@ import (
 //
 // The content is the pairs in ascending order: uvarint length and bytes of the
 // key, uvarint length and bytes of the value.
+//
+// Format 3 is either of them, told apart by its length, of a state with values in files.
+// Instead of a value's length it has twice that, plus 1 if the bytes are a spill.Ref.
 const (
 	snapshotAlone  = 1
-	snapshotFormat = 2
+	snapshotNode   = 2
+	snapshotFormat = 3
 	snapshotHead   = 1 + 4*8
 )
 
@@ -42,6 +48,8 @@ type head struct {
 
 	term   uint64
 	roster *roster // nil: of a node that was alone
+
+	refs bool // format 3
 }
 
 func (s *snapshot) head() []byte {
@@ -50,7 +58,7 @@ func (s *snapshot) head() []byte {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	if s.roster != nil {
-		b[0] = snapshotFormat
+		b[0] = snapshotNode
 		b = binary.LittleEndian.AppendUint64(b, s.term)
 		b = s.roster.append(b)
 	}
@@ -64,7 +72,8 @@ func parseHead(b []byte) (h head, err error) {
 	case len(b) < snapshotHead, b[0] == snapshotAlone && len(b) != snapshotHead, b[0] == 0:
 		return h, errSnapshot
 	}
-	if b[0] == snapshotFormat {
+	h.refs = b[0] == snapshotFormat
+	if b[0] == snapshotNode || h.refs && len(b) > snapshotHead {
 		if len(b) < snapshotHead+8 {
 			return h, errSnapshot
 		}
@@ -78,19 +87,44 @@ func parseHead(b []byte) (h head, err error) {
 	return h, nil
 }
 
+// save writes s as a snapshot file of its data folder. It returns the size of its content
+// and how it uses the value files.
+func (s *snapshot) save(fs journal.FS, name string) (int64, spill.Uses, error) {
+	head, count, uses := s.head(), &countingWriter{}, spill.Uses{}
+	refs := s.vals.files().Len() > 0
+	if refs {
+		head[0] = snapshotFormat
+	}
+	err := journal.WriteSnapshot(fs, name, head, func(w io.Writer) error {
+		if count.w = w; refs {
+			return s.writeRefs(count, uses)
+		}
+		return s.writePairs(count)
+	})
+	return count.n, uses, err
+}
+
 // loadSnapshot builds the state from a snapshot's head and content.
 func loadSnapshot(meta []byte, r io.Reader) (*snapshot, error) {
 	h, err := parseHead(meta)
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshot{tree: btree.NewPairs(), pos: h.pos, time: h.time, applied: applied{h.index, h.term, h.roster}}
+	s := &snapshot{tree: btree.NewPairs(), pos: h.pos, time: h.time, applied: applied{h.index, h.term, h.roster}, uses: spill.Uses{}}
 	var failed error
 	err = s.tree.Load(func(yield func([]byte, btree.Value) bool) {
 		for p, err := range readPairsAhead(r, h) {
 			if err != nil {
 				failed = err
 				return
+			}
+			if p.val.Marked {
+				r, err := spill.ParseRef(p.val.Bytes)
+				if err != nil {
+					failed = errors.Join(errSnapshot, err)
+					return
+				}
+				s.uses.Add(p.key, r)
 			}
 			s.bytes += size(p.key, len(p.val.Bytes))
 			if !yield(p.key, p.val) {

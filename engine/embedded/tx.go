@@ -172,16 +172,13 @@ func (x *speculation) keep() {
 // size returns the bytes that a pair counts against the memory limit.
 func size(key []byte, val int) int64 { return int64(len(key) + val + keyOverhead) }
 
-// content returns the bytes of a value in the tree. It is the only way from there to
-// what a Tx returns.
-func content(v btree.Value) ([]byte, error) { return v.Bytes, nil }
-
 // Get implements engine.Tx.
 func (h *writeTx) Get(key []byte) ([]byte, bool, error) {
 	if h.x == nil {
 		return nil, false, errEnded()
 	}
-	return found(h.x.tree.Find(key)) // a write of the same key often follows
+	val, ok := h.x.tree.Find(key) // a write of the same key often follows
+	return h.x.vals.found(key, val, ok)
 }
 
 // Put implements engine.Tx.
@@ -261,7 +258,7 @@ func (h *writeTx) scan(lo, hi []byte, dir direction) iter.Seq2[engine.Pair, erro
 				yield(engine.Pair{}, engine.Errorf(engine.CodeTxTooLarge, "the transaction scans more than the limit of %d pairs", MaxTxScan))
 				return
 			}
-			if p, err := pairOf(key, val); !yield(p, err) || err != nil {
+			if p, err := h.x.vals.pair(key, val); !yield(p, err) || err != nil {
 				return
 			}
 		}
@@ -292,7 +289,7 @@ func (h *writeTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
 	if h.x == nil {
 		return engine.Pair{}, false, errEnded()
 	}
-	return at(h.x.tree, lo, hi, i)
+	return h.x.vals.at(h.x.tree, lo, hi, i)
 }
 
 func errEnded() error {
@@ -316,27 +313,4 @@ func count(t *btree.Pairs, lo, hi []byte) int {
 		n = t.Rank(hi)
 	}
 	return max(0, n-t.Rank(lo))
-}
-
-func at(t *btree.Pairs, lo, hi []byte, i int) (engine.Pair, bool, error) {
-	if i < 0 || i >= count(t, lo, hi) {
-		return engine.Pair{}, false, nil
-	}
-	key, val, _ := t.At(t.Rank(lo) + i)
-	p, err := pairOf(key, val)
-	return p, err == nil, err
-}
-
-// found returns the result of a Get.
-func found(v btree.Value, ok bool) ([]byte, bool, error) {
-	val, err := content(v)
-	return val, ok && err == nil, err
-}
-
-func pairOf(key []byte, v btree.Value) (engine.Pair, error) {
-	val, err := content(v)
-	if err != nil {
-		return engine.Pair{}, err
-	}
-	return engine.Pair{Key: key, Val: val}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/spill"
 )
 
 // snapshot is one committed state. Its tree never changes, so any number of goroutines
@@ -17,11 +18,13 @@ import (
 type snapshot struct {
 	tree    *btree.Pairs
 	pos     engine.Position
-	time    int64     // of the last transaction, in microseconds
-	bytes   int64     // as counted for the memory limit
-	next    int64     // time of the first transaction after it, atomic; 0: none is durable. Not set in a cluster
-	shown   time.Time // when it became visible: it has everything that was durable then
-	applied           // the log record that led here
+	time    int64      // of the last transaction, in microseconds
+	bytes   int64      // as counted for the memory limit
+	vals    *values    // of the tree that are in files
+	uses    spill.Uses // of a snapshot file that was just read: its references
+	next    int64      // time of the first transaction after it, atomic; 0: none is durable. Not set in a cluster
+	shown   time.Time  // when it became visible: it has everything that was durable then
+	applied            // the log record that led here
 }
 
 // viewTx is the Tx of View's functions. It has ended once snap is nil.
@@ -122,7 +125,8 @@ func (v *viewTx) Get(key []byte) ([]byte, bool, error) {
 	if v.snap == nil {
 		return nil, false, errEnded()
 	}
-	return found(v.snap.tree.Get(key))
+	val, ok := v.snap.tree.Get(key)
+	return v.snap.vals.found(key, val, ok)
 }
 
 // Put implements engine.Tx.
@@ -146,7 +150,7 @@ func (v *viewTx) scan(lo, hi []byte, dir direction) iter.Seq2[engine.Pair, error
 			return
 		}
 		for key, val := range dir(v.snap.tree, lo, hi) {
-			if p, err := pairOf(key, val); !yield(p, err) || err != nil {
+			if p, err := v.snap.vals.pair(key, val); !yield(p, err) || err != nil {
 				return
 			}
 		}
@@ -213,5 +217,5 @@ func (v *viewTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
 	if v.snap == nil {
 		return engine.Pair{}, false, errEnded()
 	}
-	return at(v.snap.tree, lo, hi, i)
+	return v.snap.vals.at(v.snap.tree, lo, hi, i)
 }
