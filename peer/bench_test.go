@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 )
@@ -11,7 +12,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	back := make(chan struct{}, 1)
 	var echo *running
 	a := open(b, ids[0], func(o *Options) { o.Receive = func(uint64, []byte) { back <- struct{}{} } })
-	echo = open(b, ids[1], func(o *Options) { o.Receive = func(from uint64, m []byte) { echo.Send(from, m) } })
+	echo = open(b, ids[1], func(o *Options) { o.Receive = func(from uint64, m []byte) { echo.Send(from, bytes.Clone(m)) } })
 	join(b, a, echo)
 	for _, n := range []int{100, 16 << 10, 1 << 20} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

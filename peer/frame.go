@@ -43,12 +43,13 @@ type frames struct {
 	ping  func(stamp uint64) // nil: pings are refused
 	beat  func(b [3]uint64)  // nil: beats are refused
 
+	buf   []byte // of the last short message, reused
 	long  []byte // the received part of a long message
 	total int    // the length of that message; 0: there is none
 }
 
-// next returns the next message, which the caller owns. It passes pings and beats
-// to f.ping and f.beat.
+// next returns the next message, which is valid until the next call. It passes pings
+// and beats to f.ping and f.beat.
 func (f *frames) next() ([]byte, error) {
 	for {
 		head, err := f.r.Peek(frameHead)
@@ -70,8 +71,10 @@ func (f *frames) next() ([]byte, error) {
 			if n > f.limit {
 				return nil, &LimitError{"a message", int64(n), int64(f.limit)}
 			}
-			msg := make([]byte, n)
-			return msg, f.fill(msg)
+			if cap(f.buf) < n {
+				f.buf = make([]byte, n, max(n, min(2*n, pieceBytes+8)))
+			}
+			return f.buf[:n], f.fill(f.buf[:n])
 		case frameFirst:
 			err = f.first(n)
 		case frameMore:

@@ -296,6 +296,11 @@ func (w *writer) flushAll() error {
 			w.l.dropped.Add(uint64(w.count))
 			return err
 		}
+		if written := w.l.p.o.Written; written != nil {
+			for _, m := range w.batch {
+				written(m)
+			}
+		}
 		clear(w.batch)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,10 +13,19 @@ import (
 )
 
 // TestMessages: what one node sends arrives at the other, once and in order,
-// short and long, both ways.
+// short and long, both ways, although the memory of each is used again at once.
 func TestMessages(t *testing.T) {
 	ids := identities(t, 2)
-	a, b := open(t, ids[0], nil), open(t, ids[1], nil)
+	var written atomic.Int64
+	reuse := func(o *Options) {
+		o.Written = func(msg []byte) {
+			for i := range msg {
+				msg[i] = 0xdb
+			}
+			written.Add(1)
+		}
+	}
+	a, b := open(t, ids[0], reuse), open(t, ids[1], reuse)
 	join(t, a, b)
 	sizes := []int{0, 1, 100, recordBytes, pieceBytes - 1, pieceBytes, pieceBytes + 1, 3*pieceBytes + 5, 9 << 20}
 	var want [][]byte
@@ -27,8 +37,8 @@ func TestMessages(t *testing.T) {
 		want = append(want, pattern(n))
 	}
 	for _, m := range want {
-		eventually.True(t, "room at a", func() bool { return a.Send(2, m) })
-		eventually.True(t, "room at b", func() bool { return b.Send(1, m) })
+		eventually.True(t, "room at a", func() bool { return a.Send(2, bytes.Clone(m)) })
+		eventually.True(t, "room at b", func() bool { return b.Send(1, bytes.Clone(m)) })
 	}
 	for _, r := range []struct {
 		at   *running
@@ -41,6 +51,7 @@ func TestMessages(t *testing.T) {
 			}
 		}
 	}
+	eventually.True(t, "the memory of all messages", func() bool { return written.Load() == 2*int64(len(want)) })
 	eventually.True(t, "the metrics", func() bool { return a.state(2).Sent == uint64(len(want)) })
 	if s := b.state(1); s.Received != uint64(len(want)) || s.ReceivedBytes != a.state(2).SentBytes {
 		t.Errorf("received %d messages with %d bytes, sent %d with %d", s.Received, s.ReceivedBytes, len(want), a.state(2).SentBytes)

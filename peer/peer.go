@@ -85,9 +85,14 @@ type Options struct {
 	Check func(Hello) error
 
 	// Receive handles one message. One goroutine for each node calls it, in the order
-	// of Send. Receive owns the message. While it blocks, nothing more is read from
-	// that node. nil: raft connections are refused.
+	// of Send. The message is valid until Receive returns. While it blocks, nothing
+	// more is read from that node. nil: raft connections are refused.
 	Receive func(from uint64, msg []byte)
+
+	// Written is called with a message of Send, once, when it has been written and the
+	// port no longer needs it. It is not called for messages that are lost, and may be
+	// left out for others. May be nil.
+	Written func(msg []byte)
 
 	// Down is called when messages to a node were or may have been lost, because a
 	// connection broke or could not be made. May be nil.

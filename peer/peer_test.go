@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -92,7 +93,7 @@ func (in *inbox) put(from uint64, msg []byte) {
 	if in.msgs == nil {
 		in.msgs = map[uint64][][]byte{}
 	}
-	in.msgs[from] = append(in.msgs[from], msg)
+	in.msgs[from] = append(in.msgs[from], bytes.Clone(msg))
 }
 
 func (in *inbox) lost(id uint64) {

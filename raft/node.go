@@ -25,7 +25,7 @@ const diskRetry = 200 * time.Millisecond
 // Net carries messages to other nodes.
 type Net interface {
 	// Send queues a message and never blocks. It reports whether the message
-	// was queued.
+	// was queued. It may return the message by Node.Written once it needs it no more.
 	Send(to uint64, msg []byte) bool
 	// Urgent is Send for a short message that may overtake others.
 	Urgent(to uint64, msg []byte) bool
@@ -104,6 +104,7 @@ type Node struct {
 	full    atomic.Bool // the disk is full: nothing is being saved
 	lacks   atomic.Bool // the last result of Short
 	dropped atomic.Uint64
+	written buffers // of messages
 
 	// Only the stepping goroutine uses the fields below.
 	reads   Reads
@@ -172,7 +173,10 @@ func (n *Node) Status() Status { return *n.status.Load() }
 // Dropped returns how many messages were dropped because too many were waiting.
 func (n *Node) Dropped() uint64 { return n.dropped.Load() }
 
-// Receive handles a message from another node.
+// Written takes back the memory of a message that Net.Send got and has written.
+func (n *Node) Written(msg []byte) { n.written.give(msg) }
+
+// Receive handles a message from another node. It does not keep msg.
 func (n *Node) Receive(from uint64, msg []byte) error {
 	m := &Message{}
 	if err := proto.Unmarshal(msg, m); err != nil {
@@ -346,7 +350,11 @@ func (n *Node) send(m *Message) {
 	if n.short() {
 		TellShort(m)
 	}
-	b, err := proto.Marshal(m)
+	size := 0
+	for _, e := range m.GetEntries() {
+		size += len(e.GetData())
+	}
+	b, err := proto.MarshalOptions{}.MarshalAppend(n.written.take(size), m)
 	if err != nil {
 		panic("BUG: marshal a message: " + err.Error())
 	}

@@ -191,14 +191,19 @@ type link struct {
 }
 
 func (l link) Send(to uint64, msg []byte) bool {
-	m := l.c.member(to)
-	if m == nil || l.c.member(l.from) == nil {
+	m, from := l.c.member(to), l.c.member(l.from)
+	if m == nil || from == nil {
 		return false
 	}
 	<-m.up
+	<-from.up
 	if err := m.node.Receive(l.from, msg); err != nil {
 		l.c.t.Error(err)
 	}
+	for i := range msg {
+		msg[i] = 0xdb // it will be used again
+	}
+	from.node.Written(msg)
 	return true
 }
 

@@ -165,7 +165,7 @@ func (g *group) start() error {
 	g.port, err = peer.Listen(g.db.id, peer.Options{
 		Addr: o.Addr, Listener: o.Listener, Advertise: o.Advertise, Version: o.Version, Logger: g.db.opts.Logger,
 		Hello: func(h *peer.Hello) { h.Last = g.db.log.Durable() },
-		Check: g.check, Receive: g.message, Down: g.down, Snapshot: g.snapshot, Handle: g.handle, Explain: explain,
+		Check: g.check, Receive: g.message, Written: g.written, Down: g.down, Snapshot: g.snapshot, Handle: g.handle, Explain: explain,
 		Conns: o.Conns, Guests: o.Guests,
 	})
 	if err != nil {
@@ -203,6 +203,11 @@ func (g *group) message(from uint64, msg []byte) {
 	if err := g.node.Receive(from, msg); err != nil {
 		g.db.opts.Logger.Warn("malformed message from another node", "node", from, "err", err)
 	}
+}
+
+func (g *group) written(msg []byte) {
+	<-g.started
+	g.node.Written(msg)
 }
 
 func (g *group) down(id uint64) {
