@@ -64,6 +64,7 @@ type Answer struct {
 // Parts of the model that are not measured but follow from the design, and assumptions.
 const (
 	floorBytes  = 128 << 20 // of log before a snapshot, however small the last one is; embedded.Options.SnapshotBytes
+	logShare    = 1.0       // of the last snapshot that the log may grow to before the next one is begun
 	wireFactor  = 1.1       // bytes on the network for one of the log: TLS, framing, acknowledgements
 	mostUse     = 0.7       // of cores, memory, disk and network in steady use: the rest is for snapshots, elections and peaks
 	memoryUse   = 0.8
@@ -79,7 +80,10 @@ func compute(n Need, m Machine, c constants) Answer {
 	a.Live = n.Keys * (pair + c.keyBytes.value)
 	a.Resident = c.emptyBytes.value + a.Live*c.residentRatio.value
 	a.Snapshot = n.Keys * (pair + c.snapshotBytes.value)
-	a.Log = max(floorBytes, a.Snapshot)
+	a.SnapshotSeconds = a.Snapshot / c.snapshotRate.value
+	a.LogRate = n.Writes * (pair + c.logBytes.value)
+	due := max(floorBytes, logShare*a.Snapshot)
+	a.Log = due + a.LogRate*a.SnapshotSeconds // the log is cut when the snapshot is complete
 	a.Disk = 2*a.Snapshot + a.Log
 	a.Recovery = (a.Snapshot + a.Log) / c.recoveryRate.value
 
@@ -93,13 +97,11 @@ func compute(n Need, m Machine, c constants) Answer {
 	a.Micros, a.LeaderMicros = leader+others*other, leader
 	a.LeaderCPU, a.OtherCPU = n.Writes*leader/1e6, n.Writes*other/1e6
 
-	a.LogRate = n.Writes * (pair + c.logBytes.value)
 	a.WriteRate = a.LogRate
 	if n.Writes > 0 {
-		a.SnapshotEvery = a.Log / a.LogRate
+		a.SnapshotEvery = due / a.LogRate
 		a.WriteRate += a.Snapshot / a.SnapshotEvery
 	}
-	a.SnapshotSeconds = a.Snapshot / c.snapshotRate.value
 	a.LeaderSend = a.LogRate * wireFactor * others
 	if n.Sites > 1 {
 		a.SiteSend = a.LogRate * wireFactor * math.Ceil(float64(n.Nodes)/float64(n.Sites))
