@@ -10,9 +10,9 @@ import (
 // TestClaimsDoNotOverlap lets two copies of a leaf claim the room behind its records at the
 // same moment, many times. One of them must move to a blob of its own.
 func TestClaimsDoNotOverlap(t *testing.T) {
-	rounds := 4000
+	rounds := 30_000
 	if testing.Short() {
-		rounds = 500
+		rounds = 3000
 	}
 	key := []byte("key")
 	for range rounds {
@@ -25,8 +25,10 @@ func TestClaimsDoNotOverlap(t *testing.T) {
 			done.Go(func() {
 				c := base.copy(new(token))
 				ready.Add(1)
-				for ready.Load() < int32(len(copies)) {
-					runtime.Gosched()
+				for spins := 0; ready.Load() < int32(len(copies)); spins++ {
+					if spins > 5000 {
+						runtime.Gosched()
+					}
 				}
 				c.replace(0, Value{Bytes: []byte{byte(i), byte(i), byte(i), byte(i), byte(i)}})
 				copies[i] = c
