@@ -34,7 +34,7 @@ const (
 	maxInline  = 1 << 10   // bytes of the longest value in a blob
 	isOutside  = 1<<16 - 1 // in place of the length of a value that is not in the blob
 	markBit    = uint16(1) << 15
-	roomPart   = 6 // a new blob has room for this part of its records
+	roomPart   = 4 // a new blob has room for this part of its records
 	staleRoom  = 256
 )
 
