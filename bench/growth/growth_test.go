@@ -151,7 +151,7 @@ func TestSnapshotsAreSeen(t *testing.T) {
 		count   float64
 		running float64
 		last    float64
-	}{{0, 0, 0, 0}, {1, 0, 0.5, 0}, {2, 0, 1.5, 0}, {3, 1, 0, 2}, {4, 2, 0, 0.25}, {5, 2, 0.5, 0.25}} {
+	}{{0, 0, 0, 0}, {1, 0, 0.5, 0}, {2, 1, 1.5, 0}, {3, 1, 0, 2}, {4, 2, 0, 0.25}, {5, 2, 0.5, 0.25}} {
 		s := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 		w.at, w.seen = append(w.at, from.Add(s(one.at))), append(w.seen, figures{snapshots: one.count, running: s(one.running), last: s(one.last)})
 	}

@@ -212,7 +212,7 @@ What is unequal:
   64 MiB by default); of Redis used_memory. resident: VmRSS of the process, the median of the window. Redis' fork for a rewrite is not in it.
 - gc CPU: the collector's share of the server's CPU time, by gctrace. "mark −%": throughput during the worst mark of at least 0.3 s below the
   median of the times without marks and snapshots; "calm −%": the same for the worst piece of such a time that is as long as a mark.
-  A mark costs what the first has above the second.
+  A mark costs what the first has above the second. gctrace counts by the clock, so other work on the machine makes the share larger.
 - Skerry snapshots when its log has grown, Redis rewrites when its file has doubled; if none falls into a window of a size from 1 M keys, or one fills
   it, up to two more windows follow, in which Redis is asked for a rewrite. Those count only for what is measured beside a snapshot.
 - Recovery is from a warm page cache: from kill -9 after the load or a window to the first key served. Redis reads a file that its rewrite may have left short or long.

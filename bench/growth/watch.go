@@ -82,13 +82,21 @@ func (w *watcher) logged() float64 {
 // snapshots returns when snapshots were written, as times since from. The last may not have ended.
 func (w *watcher) snapshots(from time.Time) (all []span, ended []time.Duration) {
 	var open *span
+	end := func(s span, took time.Duration) {
+		all, ended = append(all, span{s.from, max(s.from, min(s.to, s.from+took))}), append(ended, took)
+	}
 	for i, f := range w.seen {
 		now := w.at[i].Sub(from)
-		if i > 0 && f.snapshots > w.seen[i-1].snapshots {
-			if open == nil { // it was begun and ended between two looks
-				open = &span{from: w.at[i-1].Sub(from)}
+		switch {
+		case open != nil && f.running < w.seen[i-1].running: // it has ended; another one may have been begun
+			took := f.last
+			if took == 0 {
+				took = now - open.from
 			}
-			all, ended, open = append(all, span{open.from, max(open.from, min(now, open.from+f.last))}), append(ended, f.last), nil
+			end(span{open.from, now}, took)
+			open = nil
+		case i > 0 && open == nil && f.running == 0 && f.snapshots > w.seen[i-1].snapshots: // begun and ended between two looks
+			end(span{w.at[i-1].Sub(from), now}, f.last)
 		}
 		if f.running > 0 && open == nil {
 			open = &span{from: now - f.running}
