@@ -149,7 +149,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	}
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.App.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
-		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: metrics, Logger: log,
+		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(metrics), Logger: log,
 	})
 	if err != nil {
 		return otherAddress(err)

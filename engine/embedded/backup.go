@@ -22,7 +22,10 @@ func (db *DB) Backup(ctx context.Context, w io.Writer) (engine.Position, error) 
 	if err != nil {
 		return 0, err
 	}
-	return snap.pos, snap.backup(ctx, w)
+	h := &holder{kind: holdBackup, snap: snap}
+	db.begin(h)
+	defer db.holds.remove(h)
+	return snap.pos, snap.backup(ctx, w, h)
 }
 
 // BackupFolder is Backup of a data folder that no process has open. It starts nothing.
@@ -37,18 +40,19 @@ func BackupFolder(ctx context.Context, dir string, w io.Writer, o Options) (pos 
 			}
 		}
 		pos = state.pos
-		return state.backup(ctx, w)
+		return state.backup(ctx, w, nil)
 	})
 	return pos, err
 }
 
 // backup writes the state without its membership in a cluster: a backup is only data.
-func (s *snapshot) backup(ctx context.Context, w io.Writer) error {
+// h may be nil.
+func (s *snapshot) backup(ctx context.Context, w io.Writer, h *holder) error {
 	sw, err := journal.NewSnapshotWriter(w, s.alone().head())
 	if err != nil {
 		return fmt.Errorf("write backup: %w", err)
 	}
-	if err := s.writePairs(&ctxWriter{ctx, sw}); err != nil {
+	if err := s.writePairs(&ctxWriter{ctx, sw, h}); err != nil {
 		return fmt.Errorf("write backup: %w", err)
 	}
 	if err := sw.Close(); err != nil {
@@ -62,14 +66,18 @@ func (s *snapshot) alone() *snapshot {
 	return &snapshot{tree: s.tree, pos: s.pos, time: s.time, bytes: s.bytes, vals: s.vals, applied: applied{index: s.index}}
 }
 
-// ctxWriter stops writing when ctx ends.
+// ctxWriter stops writing when ctx ends or the hold is over.
 type ctxWriter struct {
-	ctx context.Context
-	w   io.Writer
+	ctx  context.Context
+	w    io.Writer
+	hold *holder // nil: none
 }
 
 func (c *ctxWriter) Write(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := c.hold.over(); err != nil {
 		return 0, err
 	}
 	return c.w.Write(p)

@@ -42,6 +42,8 @@ type DB struct {
 	ending  chan struct{} // closed by Close
 	tidied  chan struct{} // closed when tidy has ended
 
+	holds    holds                     // reads in progress
+	held     atomic.Pointer[heldReads] // what sweep has found; nil: nothing yet
 	counts   counters
 	saver    saver
 	endOnce  sync.Once

@@ -31,8 +31,10 @@ const keyOverhead = 64
 // Options of an embedded engine. The zero value works.
 type Options struct {
 	// MemoryBytes bounds the data: keys, values and keyOverhead for each pair. Above
-	// it, writes that grow the data fail with engine.ErrMemoryFull. The process needs
-	// about twice as much (garbage collector, copies, kept history). Default 4 GiB.
+	// it, writes that grow the data fail with engine.ErrMemoryFull. The process needs up
+	// to twice as much: for garbage, kept history, and old data that reads in progress
+	// hold. If such reads would need more than that, writes fail as well, and the oldest
+	// of them is ended. Default 4 GiB.
 	MemoryBytes int64
 
 	// HistoryBytes bounds the memory of the committed changes kept for Changes. At least
@@ -76,6 +78,7 @@ type Options struct {
 	valueFileBytes int64              // of a file of values; 0: spill.MaxFileBytes
 	segmentBytes   int64              // of log in one file; 0: the journal's default
 	mono           func() time.Time   // a monotonic clock; nil: time.Now
+	liveHeap       func() int64       // bytes; nil: the process's
 	sim            func(*DB) proposer // connects the simulation that drives the node; nil: none
 	random         io.Reader          // for a log that does all work in its caller's goroutine; nil: the log has a background
 	reserveBytes   int64              // of the log's file, ahead of the writer; 0: the journal's default
@@ -115,6 +118,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.mono == nil {
 		o.mono = time.Now
+	}
+	if o.liveHeap == nil {
+		o.liveHeap = liveHeap
 	}
 	if o.FS == nil {
 		o.FS = journal.OS()

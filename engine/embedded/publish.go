@@ -186,6 +186,7 @@ func (db *DB) tidy() {
 		select {
 		case <-tick.C:
 			db.exec.freshen()
+			db.sweep()
 		case <-db.ending:
 			return
 		}

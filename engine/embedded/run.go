@@ -3,6 +3,7 @@ package embedded
 import (
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
@@ -25,7 +26,9 @@ type speculation struct {
 	shown engine.Position // of the last clone of tree for readers
 	since cloning
 	lost  error // set when reset drops writes of the running call
-	tx    txState
+
+	pressed atomic.Pointer[engine.Error] // why writes are refused: reads hold too much memory. Set by sweep
+	tx      txState
 }
 
 // runQueued runs queued calls until none is left or the budget is used up. The caller

@@ -99,6 +99,9 @@ func (db *DB) saveSnapshot() (int64, error) {
 			return 0, nil // nothing new, or another node's snapshot was installed in between
 		}
 	}
+	h := &holder{kind: holdSave, snap: snap}
+	db.begin(h)
+	defer db.holds.remove(h)
 	name := snapshotName(db.dir, snap.index)
 	size, uses, err := snap.save(db.opts.FS, name)
 	if err != nil {

@@ -187,6 +187,9 @@ func (h *writeTx) Put(key, val []byte) error {
 		return err
 	}
 	x := h.x
+	if err := x.pressed.Load(); err != nil {
+		return err
+	}
 	old, had := x.tree.Find(key)
 	grows := size(key, len(val))
 	if had {

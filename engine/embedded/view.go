@@ -34,6 +34,7 @@ type viewTx struct {
 	level engine.Level
 	stamp int64 // the leader's time of a linearizable read in a cluster; 0: unknown
 	now   time.Time
+	hold  holder
 }
 
 // localStale is how stale a View below linearizable may be if Read.MaxStale is 0.
@@ -46,8 +47,12 @@ func (db *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error)
 	if err != nil {
 		return 0, err
 	}
-	tx := &viewTx{db: db, snap: snap, level: r.Level, stamp: stamp}
-	defer func() { tx.snap = nil }()
+	tx := &viewTx{db: db, snap: snap, level: r.Level, stamp: stamp, hold: holder{kind: holdView, snap: snap, fn: fn}}
+	db.begin(&tx.hold)
+	defer func() {
+		tx.snap = nil
+		db.holds.remove(&tx.hold)
+	}()
 	return snap.pos, fn(tx)
 }
 
@@ -125,6 +130,9 @@ func (v *viewTx) Get(key []byte) ([]byte, bool, error) {
 	if v.snap == nil {
 		return nil, false, errEnded()
 	}
+	if err := v.hold.over(); err != nil {
+		return nil, false, err
+	}
 	val, ok := v.snap.tree.Get(key)
 	return v.snap.vals.found(key, val, ok)
 }
@@ -150,7 +158,11 @@ func (v *viewTx) scan(lo, hi []byte, dir direction) iter.Seq2[engine.Pair, error
 			return
 		}
 		for key, val := range dir(v.snap.tree, lo, hi) {
-			if p, err := v.snap.vals.pair(key, val); !yield(p, err) || err != nil {
+			p, err := v.snap.vals.pair(key, val)
+			if over := v.hold.over(); over != nil {
+				p, err = engine.Pair{}, over
+			}
+			if !yield(p, err) || err != nil {
 				return
 			}
 		}
