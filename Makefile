@@ -83,9 +83,10 @@ fuzz: ## run every fuzz target for FUZZ (30s)
 	@ci/fuzz
 
 .PHONY: soak
-soak: build ## run every workload for SOAK (10m) and check it, then new simulation seeds and faults in real clusters, each as long
+soak: build ## run every workload for SOAK (10m) and check it, then new simulation seeds, fragmentation and faults in real clusters, each as long
 	bin/skerry bench --duration $(or $(SOAK),10m)
 	SKERRY_SIM_FOR=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./engine/embedded
+	SKERRY_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestFragmentation$$' ./engine/embedded
 	SKERRY_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestDropWithSubscribers$$' ./record
 	SKERRY_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSoakFaults$$' ./cli
 
