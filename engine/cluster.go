@@ -47,7 +47,10 @@ type Node struct {
 	Addr  string // of the peer port
 	HTTP  string
 	RESP  string
-	Voter bool // false: a learner, which receives all data but has no vote yet
+	Voter bool // false: a replica, or a learner, which receives all data but has no vote yet
+
+	Replica bool   // it receives all data and serves reads, but never gets a vote by itself
+	Site    string // where it is; "": unknown
 }
 
 // Node returns the node with the given id, and whether there is one.

@@ -26,8 +26,19 @@ const (
 	issuedDir  = "issued"    // an empty file for each issued node id; only beside ca.key
 )
 
-// identityFormat is the version of node.json and of invitations.
-const identityFormat = 1
+// Versions of node.json and of invitations. Only those of replicas have the newer one,
+// so a program that does not know replicas refuses them.
+const (
+	plainFormat    = 1
+	identityFormat = 2 // has replica
+)
+
+func formatOf(replica bool) int {
+	if replica {
+		return identityFormat
+	}
+	return plainFormat
+}
 
 // Identity identifies a data folder as a node of a cluster. It does not change and
 // is safe for concurrent use.
@@ -35,6 +46,7 @@ type Identity struct {
 	Cluster string // 32 hexadecimal digits
 	Node    uint64 // from 1 on
 	Folder  string // random, stays with the data folder
+	Replica bool   // it was invited as a replica; it may have become a voter since
 
 	dir   string
 	files Files
@@ -59,6 +71,7 @@ type about struct {
 	Cluster string `json:"cluster"`
 	Node    uint64 `json:"node"`
 	Folder  string `json:"folder"`
+	Replica bool   `json:"replica,omitempty"`
 }
 
 // invitation is created by Invite and read by Accept. Anyone who has it can become
@@ -70,6 +83,7 @@ type invitation struct {
 	CA      string `json:"ca"`
 	Cert    string `json:"cert"`
 	Key     string `json:"key"`
+	Replica bool   `json:"replica,omitempty"`
 }
 
 // Init creates a new cluster in dir: the CA and node 1. It creates dir. If dir is
@@ -109,7 +123,7 @@ func initAt(files Files, dir string, now time.Time) (*Identity, error) {
 	if err := files.Write(filepath.Join(dir, caKeyFile), caKeyPEM); err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	return settle(files, dir, about{identityFormat, cluster, 1, randomHex()}, caPEM, cert, key)
+	return settle(files, dir, about{plainFormat, cluster, 1, randomHex(), false}, caPEM, cert, key)
 }
 
 // Load returns the identity in dir. If dir is not a node of a cluster, the error
@@ -163,7 +177,7 @@ func Accept(files Files, dir string, text []byte) (*Identity, error) {
 	if err := files.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	return settle(files, dir, about{identityFormat, inv.Cluster, inv.Node, randomHex()}, []byte(inv.CA), []byte(inv.Cert), []byte(inv.Key))
+	return settle(files, dir, about{formatOf(inv.Replica), inv.Cluster, inv.Node, randomHex(), inv.Replica}, []byte(inv.CA), []byte(inv.Cert), []byte(inv.Key))
 }
 
 // parseInvitation parses an invitation and checks that its parts match.
@@ -178,7 +192,7 @@ func parseInvitation(text []byte) (*invitation, error) {
 	if inv.Format > identityFormat {
 		return nil, fmt.Errorf("peer: the invitation has format %d, this program reads up to %d: %w", inv.Format, identityFormat, ErrNewer)
 	}
-	a := about{identityFormat, inv.Cluster, inv.Node, ""}
+	a := about{formatOf(inv.Replica), inv.Cluster, inv.Node, "", inv.Replica}
 	if _, err := assemble(a, []byte(inv.CA), []byte(inv.Cert), []byte(inv.Key)); err != nil {
 		return nil, fmt.Errorf("peer: the invitation is damaged: %w", err)
 	}
@@ -192,10 +206,15 @@ func parseInvitation(text []byte) (*invitation, error) {
 // folder where the cluster was created can invite; elsewhere the error wraps
 // fs.ErrNotExist.
 func (id *Identity) Invite(used ...uint64) ([]byte, error) {
-	return id.inviteAt(time.Now(), used)
+	return id.inviteAt(time.Now(), false, used)
 }
 
-func (id *Identity) inviteAt(now time.Time, used []uint64) ([]byte, error) {
+// InviteReplica is Invite for a node that never gets a vote by itself.
+func (id *Identity) InviteReplica(used ...uint64) ([]byte, error) {
+	return id.inviteAt(time.Now(), true, used)
+}
+
+func (id *Identity) inviteAt(now time.Time, replica bool, used []uint64) ([]byte, error) {
 	caKey, err := id.caKey()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("peer: node %d cannot invite, the cluster's CA key is on the node that created the cluster: %w", id.Node, err)
@@ -210,7 +229,7 @@ func (id *Identity) inviteAt(now time.Time, used []uint64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peer: create the node's certificate: %w", err)
 	}
-	return json.MarshalIndent(invitation{identityFormat, id.Cluster, node, string(marshalCert(id.ca)), string(cert), string(key)}, "", "  ")
+	return json.MarshalIndent(invitation{formatOf(replica), id.Cluster, node, string(marshalCert(id.ca)), string(cert), string(key), replica}, "", "  ")
 }
 
 // caKey reads the CA's key. If it is not in this folder, the error wraps
@@ -329,7 +348,7 @@ func assemble(a about, caPEM, certPEM, keyPEM []byte) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the certificate for unauthenticated connections: %w", err)
 	}
-	return &Identity{Cluster: a.Cluster, Node: a.Node, Folder: a.Folder, ca: ca, pair: pair, shown: shown}, nil
+	return &Identity{Cluster: a.Cluster, Node: a.Node, Folder: a.Folder, Replica: a.Replica, ca: ca, pair: pair, shown: shown}, nil
 }
 
 // settle writes an identity into dir, node.json last, and loads it.

@@ -62,6 +62,7 @@ type Hello struct {
 	Last     uint64    `json:"last,omitempty"`     // index of its last durable record
 	Protocol string    `json:"protocol,omitempty"` // what the connection is for
 	Sealed   bool      `json:"sealed,omitempty"`   // it can open a server's sealed certificate
+	Topology bool      `json:"topology,omitempty"` // it knows replicas and sites
 }
 
 // Options configures a Port. Version and either Addr or Listener are required. All

@@ -69,7 +69,7 @@ func identities(t testing.TB, n int) []*Identity {
 // invited makes another folder of the cluster, with a certificate made at a time.
 func invited(t testing.TB, by *Identity, at time.Time) *Identity {
 	t.Helper()
-	text, err := by.inviteAt(at, nil)
+	text, err := by.inviteAt(at, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func forged(t *testing.T, cluster string, node uint64) *Identity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := assemble(about{identityFormat, cluster, node, randomHex()}, caPEM, cert, key)
+	id, err := assemble(about{plainFormat, cluster, node, randomHex(), false}, caPEM, cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,7 @@ const (
 	AddLearner Op = iota // add a node that receives all data and has no vote
 	Promote              // make a learner, or a node that is not a member, a voter
 	Remove               // remove a member
+	Demote               // make a member a learner
 )
 
 // Step changes the membership of one node.
@@ -55,7 +56,7 @@ func (c *Core) ProposeChange(steps []Step, context []byte) error {
 	}
 	cc := &raftpb.ConfChangeV2{Context: context}
 	for _, s := range steps {
-		typ := [...]raftpb.ConfChangeType{raftpb.ConfChangeAddLearnerNode, raftpb.ConfChangeAddNode, raftpb.ConfChangeRemoveNode}[s.Op]
+		typ := [...]raftpb.ConfChangeType{raftpb.ConfChangeAddLearnerNode, raftpb.ConfChangeAddNode, raftpb.ConfChangeRemoveNode, raftpb.ConfChangeAddLearnerNode}[s.Op]
 		cc.Changes = append(cc.Changes, &raftpb.ConfChangeSingle{Type: typ.Enum(), NodeId: new(s.Node)})
 	}
 	if err := c.rn.ProposeConfChange(cc); err != nil {
@@ -79,7 +80,7 @@ func (c *Core) checkChange(steps []Step) error {
 		switch s.Op {
 		case Promote:
 			voters[s.Node] = true
-		case Remove:
+		case Remove, Demote:
 			delete(voters, s.Node)
 		case AddLearner:
 			if voters[s.Node] {
@@ -89,7 +90,7 @@ func (c *Core) checkChange(steps []Step) error {
 	}
 	switch {
 	case len(voters) == 0:
-		return errors.New("raft: the last node with a vote cannot be removed")
+		return errors.New("raft: the last node with a vote cannot be removed or lose it")
 	case len(voters) > MaxVoters:
 		return fmt.Errorf("raft: the limit is %d nodes with a vote", MaxVoters)
 	}
@@ -113,11 +114,12 @@ func (c *Core) applyChange(e *raftpb.Entry) (*Members, []byte) {
 	return &m, cc.GetContext()
 }
 
-// CaughtUp returns a learner that has caught up to within lag entries, or 0.
-func (c *Core) CaughtUp(lag uint64) (learner uint64) {
+// CaughtUp returns a learner that may get a vote and has caught up to within lag
+// entries, or 0.
+func (c *Core) CaughtUp(lag uint64, may func(id uint64) bool) (learner uint64) {
 	commit := c.rn.BasicStatus().GetCommit()
 	c.rn.WithProgress(func(id uint64, typ raft.ProgressType, pr tracker.Progress) {
-		if typ == raft.ProgressTypeLearner && pr.RecentActive && pr.State == tracker.StateReplicate && pr.Match+lag >= commit {
+		if typ == raft.ProgressTypeLearner && pr.RecentActive && pr.State == tracker.StateReplicate && pr.Match+lag >= commit && may(id) {
 			learner = id
 		}
 	})

@@ -399,23 +399,34 @@ func (c *Core) Role() Role { return c.role }
 type Follower struct {
 	ID    uint64
 	Match uint64 // entries up to this index are durable there
-	State string // probe, replicate or snapshot
+	State string // StateProbe, StateReplicate or StateSnapshot
+	Voter bool
+	Short bool // its disk has little space; set by Node
 }
+
+// States of a Follower.
+const (
+	StateProbe     = "StateProbe"     // the leader does not know where its log ends
+	StateReplicate = "StateReplicate" // it receives new entries as they are proposed
+	StateSnapshot  = "StateSnapshot"  // it is sent a snapshot
+)
 
 // Status is for operators.
 type Status struct {
 	Role
 	Commit, Applied uint64
 	Followers       []Follower // only on the leader; includes the leader itself
+	Changing        bool       // this leader's membership change is not applied yet
+	Held            bool       // this leader accepts no proposals, because disks are full; set by Node
 }
 
 // Status returns the current status.
 func (c *Core) Status() Status {
 	b := c.rn.BasicStatus()
-	s := Status{Role: c.role, Commit: b.GetCommit(), Applied: c.applied}
+	s := Status{Role: c.role, Commit: b.GetCommit(), Applied: c.applied, Changing: c.changing}
 	if c.role.Leads {
-		c.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-			s.Followers = append(s.Followers, Follower{id, pr.Match, pr.State.String()})
+		c.rn.WithProgress(func(id uint64, typ raft.ProgressType, pr tracker.Progress) {
+			s.Followers = append(s.Followers, Follower{ID: id, Match: pr.Match, State: pr.State.String(), Voter: typ == raft.ProgressTypePeer})
 		})
 	}
 	return s

@@ -81,6 +81,11 @@ type NodeConfig struct {
 	Lease   time.Duration        // of a leader, see LeaseOf; 0: none. Needs Leases on every node
 	Clock   func() time.Duration // monotonic; for Lease
 
+	// MayVote reports whether a learner gets a vote once it has caught up; nil: each
+	// does. It does not block. The machine has applied every earlier membership change
+	// when its result is used.
+	MayVote func(id uint64) bool
+
 	// Short, if not nil, reports whether the log's disk has less free space than
 	// its reserve. It does not block.
 	Short func() bool
@@ -139,6 +144,9 @@ func Start(cfg NodeConfig) (*Node, error) {
 	core, err := NewCore(cfg.Config)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.MayVote == nil {
+		cfg.MayVote = func(uint64) bool { return true }
 	}
 	n := &Node{cfg: cfg, core: core, store: cfg.Log, sending: map[uint64]bool{}}
 	n.ctx, n.stop = context.WithCancel(context.Background())
@@ -271,16 +279,27 @@ func (n *Node) tick() {
 	n.reads.Tick()
 	n.promote()
 	n.weigh()
+	n.showStatus()
+}
+
+// showStatus updates the result of Status.
+func (n *Node) showStatus() {
 	s := n.core.Status()
+	s.Held = n.room.Held()
+	for i := range s.Followers {
+		f := &s.Followers[i]
+		f.Short = n.room.lacking[f.ID] || f.ID == n.cfg.ID && n.short()
+	}
 	n.status.Store(&s)
 }
 
 // promoteLag is how many entries a learner may lag behind when it gets a vote.
 const promoteLag = 1024
 
-// promote gives a vote to a learner that has caught up.
+// promote gives a vote to a learner that has caught up. While a membership change is
+// not applied here, none is promoted: the change may say that it must not be.
 func (n *Node) promote() {
-	if id := n.core.CaughtUp(promoteLag); id != 0 && n.core.Role().Ready {
+	if id := n.core.CaughtUp(promoteLag, n.cfg.MayVote); id != 0 && n.core.Role().Ready {
 		_ = n.core.ProposeChange([]Step{{Promote, id}}, nil) // retried at the next tick
 	}
 }
@@ -325,8 +344,7 @@ func (n *Node) carryOut(rd Ready) {
 	if rd.Role != nil {
 		n.tasks.push(task{role: rd.Role})
 		n.reads.Lost()
-		s := n.core.Status()
-		n.status.Store(&s)
+		n.showStatus()
 	}
 	for _, m := range rd.Messages {
 		n.send(m)

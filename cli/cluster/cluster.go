@@ -36,7 +36,8 @@ certificates, which they get from invitations:
 See docs/cluster.md for more. To try a cluster on one machine, run skerry dev.`,
 	Subs: []verb.Verb{
 		clusterInitVerb, clusterInviteVerb, clusterJoinVerb, clusterStatusVerb,
-		clusterLeaveVerb, clusterRemoveVerb, clusterTransferVerb, clusterRecoverVerb,
+		clusterLeaveVerb, clusterRemoveVerb, clusterTransferVerb, clusterLeaderSiteVerb,
+		clusterPromoteVerb, clusterDemoteVerb, clusterRecoverVerb,
 	},
 }
 
@@ -91,11 +92,22 @@ var clusterInviteVerb = verb.Verb{
 	Long: `Each invitation is for one node and gives it a new id. It contains a private key:
 anyone who has the file can become that node, so keep it secret, and delete it once the
 node is a member. The folder may be in use; it must be the one that cluster init
-created.`,
+created.
+
+A replica receives all data, serves reads and passes writes on, but has no vote: its loss
+or a slow connection to it does not disturb the others. A cluster has up to 7 other nodes
+and up to 32 replicas.`,
 	Start: func(verb.App) verb.Action {
 		var dir string
-		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: verb.NoArguments, Do: func(_ context.Context, p verb.Process, _ []string) error {
-			text, err := embedded.Invite(dir)
+		var replica bool
+		settings := append(verb.Data(&dir, nil, "./data"),
+			verb.Setting{Name: "replica", Help: "the node never gets a vote by itself", Set: verb.Toggle(&replica)})
+		return verb.Action{Settings: settings, Check: verb.NoArguments, Do: func(_ context.Context, p verb.Process, _ []string) error {
+			invite := embedded.Invite
+			if replica {
+				invite = embedded.InviteReplica
+			}
+			text, err := invite(dir)
 			if err != nil {
 				return err
 			}

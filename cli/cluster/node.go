@@ -26,6 +26,7 @@ type Node struct {
 	join          []string
 	Invite        string
 	lease         bool
+	site          string
 }
 
 func (o *Node) Settings() []verb.Setting {
@@ -36,6 +37,7 @@ func (o *Node) Settings() []verb.Setting {
 		{Name: "join", Arg: "HOST:PORT,…", Help: "nodes of the cluster to join (default the last known ones)", Server: true, Set: addresses(&o.join)},
 		{Name: "invite", Arg: "FILE", Help: "invitation that makes a new folder a node; not needed afterwards", Server: true, Set: verb.Text(&o.Invite)},
 		{Name: "lease", Help: "let the leader serve linearizable reads from a lease; needs clocks that run at the same rate, and the same setting on every node", Server: true, Set: verb.Toggle(&o.lease)},
+		{Name: "site", Arg: "NAME", Help: "where the node is, such as a data centre; - for nowhere (default as before)", Server: true, Set: site(&o.site)},
 	}
 }
 
@@ -90,6 +92,7 @@ func (o *Node) Options(dir, version string) (c embedded.ClusterOptions, err erro
 	}
 	return embedded.ClusterOptions{
 		Addr: o.Addr, Advertise: o.nodeAdvertise, Join: o.join, Lease: o.lease, Version: version,
+		Site:  o.site,
 		Conns: limits.Nodes, Guests: limits.NodeGuests,
 	}, nil
 }
@@ -165,6 +168,22 @@ func addresses(p *[]string) func(string) error {
 				return err
 			}
 		}
+		return nil
+	}
+}
+
+// site parses the name of a site.
+func site(p *string) func(string) error {
+	return func(v string) error {
+		if v == "" {
+			return errors.New("needs a name, or - for nowhere")
+		}
+		if v != embedded.NoSite {
+			if err := embedded.CheckSite(v); err != nil {
+				return err
+			}
+		}
+		*p = v
 		return nil
 	}
 }

@@ -19,8 +19,31 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// MaxNodes is the maximum number of nodes in a cluster.
+// MaxNodes is the maximum number of nodes in a cluster that are no replicas.
 const MaxNodes = raft.MaxVoters
+
+// MaxReplicas is the maximum number of replicas in a cluster, beside MaxNodes others.
+const MaxReplicas = 32
+
+// MinCatchUpRate is the least ClusterOptions.CatchUpRate that limits anything, in bytes
+// per second.
+const MinCatchUpRate = 64 << 10
+
+// MaxSiteBytes is the maximum length of the name of a site.
+const MaxSiteBytes = 32
+
+// CheckSite returns an error if a site cannot have that name. "" means no site.
+func CheckSite(name string) error {
+	if len(name) > MaxSiteBytes {
+		return engine.Errorf(engine.CodeInvalid, "the name of a site has at most %d bytes", MaxSiteBytes)
+	}
+	for i, c := range []byte(name) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || i > 0 && (c == '-' || c == '_' || c == '.')) {
+			return engine.Errorf(engine.CodeInvalid, "%q cannot be the name of a site: use letters, digits, and after the first of them also hyphens, underscores and dots", name)
+		}
+	}
+	return nil
+}
 
 // ErrNoNodeAddr is returned if a node starts without an address for the other nodes
 // and never had one before.
@@ -121,6 +144,12 @@ func (o ClusterOptions) recall(nodes []nodeInfo, self uint64, me nodeInfo) Clust
 		o.Advertise = me.Addr
 	case port != "0":
 		o.Advertise = o.Addr
+	}
+	if o.Site == "" {
+		o.Site = me.Site
+	}
+	if o.CatchUpRate == 0 {
+		o.CatchUpRate = me.CatchUp
 	}
 	return o // listening on the address will report what is wrong with it
 }
@@ -235,6 +264,22 @@ func (a *Admin) Remove(ctx context.Context, node uint64) error {
 		return nil
 	}
 	return err
+}
+
+// Promote gives a replica a vote. The node gets it once it has caught up, which may be
+// after Promote returns.
+func (a *Admin) Promote(ctx context.Context, node uint64) error {
+	return a.call(ctx, methodPromote, nodeRef{node}, nil)
+}
+
+// Demote makes a node a replica.
+func (a *Admin) Demote(ctx context.Context, node uint64) error {
+	return a.call(ctx, methodDemote, nodeRef{node}, nil)
+}
+
+// PreferSite sets the site where the leader should be; "" means anywhere.
+func (a *Admin) PreferSite(ctx context.Context, site string) error {
+	return a.call(ctx, methodPrefer, preference{site}, nil)
 }
 
 // Transfer transfers the leadership to a node; 0 means the most up-to-date one.

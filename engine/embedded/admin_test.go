@@ -37,7 +37,7 @@ func TestClusterIsFull(t *testing.T) {
 		t.Fatalf("node %d, %v", node, err)
 	}
 	err = MayJoin(t.Context(), dir, ports.Addr(t), []string{c.addrs[2]}, "0.1.0")
-	if engine.CodeOf(err) != codeFull || !strings.Contains(err.Error(), "the cluster has 7 nodes, which is the limit; remove one first") {
+	if engine.CodeOf(err) != codeFull || !strings.Contains(err.Error(), "the cluster has 7 nodes that are no replicas, which is the limit; remove one first, or invite a replica") {
 		t.Errorf("one node too many: %v", err)
 	}
 }

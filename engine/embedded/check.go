@@ -227,7 +227,7 @@ func (c *checker) record(rec journal.Record) error {
 		c.broken = true
 		return fmt.Errorf("record %d follows, but the records before it end with record %d", rec.Index, c.state.index)
 	}
-	if e.Kind == raft.Change || len(e.Data) == 0 || e.Data[0] == noteFormat {
+	if e.Kind == raft.Change || len(e.Data) == 0 || isNote(e.Data) {
 		return c.skip(e)
 	}
 	return c.batch(rec.Index, e)
@@ -241,8 +241,8 @@ func (c *checker) skip(e raft.Entry) error {
 	if c.follows(e.Index) {
 		c.state.index, c.state.term = e.Index, e.Term
 	}
-	if len(e.Data) > 0 && e.Data[0] == noteFormat && e.Kind == raft.Data {
-		if _, err := parseNote(e.Data); err != nil {
+	if e.Kind == raft.Data && isNote(e.Data) {
+		if _, err := (&roster{}).noted(e.Data); err != nil {
 			return fmt.Errorf("record %d: %w", e.Index, err)
 		}
 	}

@@ -33,6 +33,12 @@ type ClusterOptions struct {
 	Version   string       // of the program
 	Tick      time.Duration
 
+	// Site is where this node is, such as a data centre; "": as before. NoSite removes it.
+	Site string
+	// CatchUpRate is the number of bytes per second with which other nodes bring this one
+	// up to date while it is behind. 0: as before; less than 0: without a limit.
+	CatchUpRate int64
+
 	// Conns bounds the connections of other nodes, Guests those that have not
 	// authenticated yet. 0: peer.MaxConns, peer.MaxGuests.
 	Conns, Guests int
@@ -43,6 +49,9 @@ type ClusterOptions struct {
 	// same on all nodes.
 	Lease bool
 }
+
+// NoSite is the ClusterOptions.Site of a node that is no longer at a site.
+const NoSite = "-"
 
 // clusterDir is the folder inside the data folder that makes it a node.
 const clusterDir = "cluster"
@@ -157,6 +166,15 @@ func (g *group) start() error {
 	}
 	o := g.db.opts.Cluster.recall(nodes, g.self, me)
 	g.db.opts.Cluster = o
+	if o.Site == NoSite {
+		o.Site = ""
+	}
+	if err := CheckSite(o.Site); err != nil {
+		return err
+	}
+	if o.CatchUpRate > 0 && o.CatchUpRate < MinCatchUpRate {
+		return engine.Errorf(engine.CodeInvalid, "a catch-up rate of %d bytes per second is too low; at least %d", o.CatchUpRate, MinCatchUpRate)
+	}
 	if o.Addr == "" && o.Listener == nil {
 		return engine.Errorf(engine.CodeInvalid, "node %d: %w", g.self, ErrNoNodeAddr)
 	}
@@ -164,14 +182,17 @@ func (g *group) start() error {
 	g.ctx, g.stop = context.WithCancel(context.Background())
 	g.port, err = peer.Listen(g.db.id, peer.Options{
 		Addr: o.Addr, Listener: o.Listener, Advertise: o.Advertise, Version: o.Version, Logger: g.db.opts.Logger,
-		Hello: func(h *peer.Hello) { h.Last = g.db.log.Durable() },
+		Hello: func(h *peer.Hello) { h.Last, h.Topology = g.db.log.Durable(), true },
 		Check: g.check, Receive: g.message, Written: g.written, Down: g.down, Snapshot: g.snapshot, Handle: g.handle, Explain: explain,
 		Conns: o.Conns, Guests: o.Guests,
 	})
 	if err != nil {
 		return engine.Errorf(engine.CodeInvalid, "open the port to other nodes: %w", err)
 	}
-	g.want.Store(&nodeInfo{ID: g.self, Addr: g.port.Addr(), HTTP: me.HTTP, RESP: me.RESP, Folder: g.db.id.Folder})
+	g.want.Store(&nodeInfo{
+		ID: g.self, Addr: g.port.Addr(), HTTP: me.HTTP, RESP: me.RESP, Folder: g.db.id.Folder,
+		Replica: g.db.id.Replica, Site: o.Site, CatchUp: max(0, o.CatchUpRate),
+	})
 	g.setRoster(g.view.Load().roster)
 	tick := cmp.Or(o.Tick, DefaultTick)
 	lease := time.Duration(0)
@@ -180,7 +201,7 @@ func (g *group) start() error {
 	}
 	g.ticker = time.NewTicker(tick)
 	node, err := raft.Start(raft.NodeConfig{
-		Lease: lease, Short: g.db.log.Short, Clock: func() time.Duration { return g.db.opts.mono().Sub(g.db.began) },
+		Lease: lease, Short: g.db.log.Short, MayVote: g.mayVote, Clock: func() time.Duration { return g.db.opts.mono().Sub(g.db.began) },
 		Config: raft.Config{
 			ID: g.self, ElectionTicks: electionTicks, Start: uint64(time.Now().UnixNano()),
 			Applied: g.db.exec.at.index, Leases: o.Lease, Stamps: g, Log: g.store, Logger: g.db.opts.Logger,
@@ -194,6 +215,7 @@ func (g *group) start() error {
 	close(g.started)
 	g.running.Go(g.keepAnnounced)
 	g.running.Go(g.keepExpiring)
+	g.running.Go(g.keepHome)
 	return nil
 }
 
@@ -238,6 +260,9 @@ func (g *group) check(h peer.Hello) error {
 		return nil
 	}
 	<-g.started
+	if !h.Topology && r.placed() {
+		return errOlder(h.Node)
+	}
 	g.learn(h.Node, h.Addr)
 	return g.tooOld(h.Node, h.Last)
 }
@@ -248,6 +273,7 @@ const (
 	codeDuplicate engine.Code = "node_duplicate"
 	codeOld       engine.Code = "node_folder_old"
 	codeFull      engine.Code = "cluster_full"
+	codeOlder     engine.Code = "node_program_old"
 )
 
 // explain returns the code and text of an error for another node.

@@ -88,7 +88,12 @@ func RecoverCluster(ctx context.Context, dir, addr string, o Options) (id *peer.
 
 // Invite returns an invitation for the next node. It must be kept secret. Only the
 // folder where the cluster was created can invite; it may be in use.
-func Invite(dir string) ([]byte, error) {
+func Invite(dir string) ([]byte, error) { return invite(dir, (*peer.Identity).Invite) }
+
+// InviteReplica is Invite for a node that never gets a vote by itself.
+func InviteReplica(dir string) ([]byte, error) { return invite(dir, (*peer.Identity).InviteReplica) }
+
+func invite(dir string, issue func(*peer.Identity, ...uint64) ([]byte, error)) ([]byte, error) {
 	id, err := loadNode(dir)
 	if err != nil {
 		return nil, err
@@ -101,7 +106,7 @@ func Invite(dir string) ([]byte, error) {
 	for _, n := range nodes {
 		used = append(used, n.ID)
 	}
-	text, err := id.Invite(used...)
+	text, err := issue(id, used...)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, engine.Errorf(engine.CodeInvalid, "node %d cannot invite: the key of the cluster's CA, %s, is only in the folder where the cluster was created",
 			id.Node, filepath.Join(clusterDir, "ca.key"))
@@ -146,11 +151,11 @@ func MayJoin(ctx context.Context, dir, addr string, join []string, version strin
 	if err != nil {
 		return err
 	}
-	client, own := peer.NewClient(id, version), nodeInfo{ID: id.Node, Addr: addr, Folder: id.Folder}
+	client, own := peer.NewClient(id, version), nodeInfo{ID: id.Node, Addr: addr, Folder: id.Folder, Replica: id.Replica}
 	var errs []error
 	for _, at := range join {
 		var s ClusterStatus
-		err := remote(client.Call(ctx, at, 0, methodMayJoin, joining{nodeInfo: own, Last: math.MaxUint64}, nil))
+		err := remote(client.Call(ctx, at, 0, methodMayJoin, joining{nodeInfo: own, Last: math.MaxUint64, Topology: true}, nil))
 		if err == nil {
 			err = remote(client.Call(ctx, at, 0, methodStatus, nil, &s))
 		}
@@ -223,7 +228,7 @@ func (db *DB) applyLog(state *snapshot) (term uint64, err error) {
 			continue
 		}
 		state.index, state.term = e.Index, e.Term
-		if e.Kind != raft.Data || len(e.Data) == 0 || e.Data[0] == noteFormat {
+		if e.Kind != raft.Data || len(e.Data) == 0 || isNote(e.Data) {
 			continue
 		}
 		base, err := batchBase(e.Data)

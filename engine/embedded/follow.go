@@ -22,14 +22,10 @@ func (c *raftCommitter) applyAll(entries []raft.Entry) error {
 			c.note(e, c.x.at.roster.changed(*e.Members, e.Context))
 		case len(e.Data) == 0:
 			c.note(e, nil)
-		case e.Data[0] == noteFormat:
-			n, err := parseNote(e.Data)
+		case isNote(e.Data):
+			r, err := c.x.at.roster.noted(e.Data)
 			if err != nil {
 				return fmt.Errorf("log entry %d: %w", e.Index, err)
-			}
-			r := c.x.at.roster
-			if r.Members.Has(n.ID) { // it may have been removed in the meantime
-				r = r.with(n)
 			}
 			c.note(e, r)
 		default:

@@ -19,6 +19,9 @@ const (
 	methodMayJoin  = "may-join" // joining → nothing: check whether join would be refused
 	methodRemove   = "remove"   // nodeRef → nothing
 	methodTransfer = "transfer" // nodeRef → nothing; id 0: the most up-to-date node
+	methodPromote  = "promote"  // nodeRef → nothing: the replica gets a vote once it has caught up
+	methodDemote   = "demote"   // nodeRef → nothing: the node becomes a replica
+	methodPrefer   = "prefer"   // preference → nothing
 	methodStatus   = "status"   // → ClusterStatus of the called node
 
 	toLeader = "leader/" // prefix: only the leader handles the call
@@ -33,7 +36,8 @@ const announceEvery = 500 * time.Millisecond
 // joining is what a node announces to become a member, or as one.
 type joining struct {
 	nodeInfo
-	Last uint64 `json:"last"` // index of its last durable log record
+	Last     uint64 `json:"last"`               // index of its last durable log record
+	Topology bool   `json:"topology,omitempty"` // it knows replicas and sites
 }
 
 type nodeRef struct {
@@ -126,15 +130,20 @@ func (g *group) lead(ctx context.Context, method string, in json.RawMessage) err
 			return err
 		}
 		return g.admit(ctx, n.nodeInfo)
-	case methodRemove, methodTransfer:
+	case methodRemove, methodTransfer, methodPromote, methodDemote:
 		var ref nodeRef
 		if err := json.Unmarshal(in, &ref); err != nil {
 			return engine.Errorf(engine.CodeInvalid, "the call does not name a node")
 		}
-		if method == methodRemove {
-			return g.remove(ctx, ref.ID)
+		return map[string]func(context.Context, uint64) error{
+			methodRemove: g.remove, methodTransfer: g.transfer, methodPromote: g.promote, methodDemote: g.demote,
+		}[method](ctx, ref.ID)
+	case methodPrefer:
+		var p preference
+		if err := json.Unmarshal(in, &p); err != nil {
+			return engine.Errorf(engine.CodeInvalid, "the call does not name a site")
 		}
-		return g.transfer(ctx, ref.ID)
+		return g.prefer(ctx, p)
 	}
 	return engine.Errorf(engine.CodeInvalid, "unknown call %q", method)
 }
@@ -150,10 +159,24 @@ func (g *group) mayJoin(n joining) error {
 		return engine.Errorf(codeDuplicate, "node %d of the cluster has another data folder: two nodes cannot share an id, and a lost folder needs a new invitation", n.ID)
 	case member:
 		return g.tooOld(n.ID, n.Last)
-	case len(r.Nodes) >= raft.MaxVoters:
-		return engine.Errorf(codeFull, "the cluster has %d nodes, which is the limit; remove one first", len(r.Nodes))
 	}
-	return nil
+	return g.mayAdd(r, n)
+}
+
+// mayAdd returns why a new node cannot be added, or nil.
+func (g *group) mayAdd(r *roster, n joining) error {
+	replicas, others := r.counts()
+	switch {
+	case n.Replica && replicas >= MaxReplicas:
+		return engine.Errorf(codeFull, "the cluster has %d replicas, which is the limit; remove one first", replicas)
+	case !n.Replica && others >= MaxNodes:
+		return engine.Errorf(codeFull, "the cluster has %d nodes that are no replicas, which is the limit; remove one first, or invite a replica", others)
+	case !n.Topology && r.placed():
+		return errOlder(n.ID)
+	case n.Replica:
+		return g.allKnowPlaces(r, n.ID)
+	}
+	return CheckSite(n.Site)
 }
 
 // tooOld returns an error if a node's log ends before entries that it has acknowledged
@@ -170,12 +193,24 @@ func (g *group) tooOld(id, last uint64) error {
 
 // admit makes a node a member, at first without a vote, or updates its addresses.
 func (g *group) admit(ctx context.Context, n nodeInfo) error {
-	if have, member := g.view.Load().roster.node(n.ID); have == n {
+	r := g.view.Load().roster
+	have, member := r.node(n.ID)
+	if member {
+		n.Replica = have.Replica // changed by promote and demote only
+	}
+	if n.placed() && g.allKnowPlaces(r, n.ID) != nil {
+		n.Site, n.CatchUp = have.Site, have.CatchUp // the node announces them again
+	}
+	if have == n {
 		return nil
 	} else if member {
 		return g.propose(ctx, n)
 	}
-	g.db.opts.Logger.Info("a node is joining; it gets a vote once it has all data", "node", n.ID, "addr", n.Addr)
+	if n.Replica {
+		g.db.opts.Logger.Info("a replica is joining", "node", n.ID, "addr", n.Addr, "site", n.Site)
+	} else {
+		g.db.opts.Logger.Info("a node is joining; it gets a vote once it has all data", "node", n.ID, "addr", n.Addr, "site", n.Site)
+	}
 	return g.change(ctx, []raft.Step{{Op: raft.AddLearner, Node: n.ID}}, n.note(), func(r *roster) bool { return r.Members.Has(n.ID) })
 }
 
@@ -192,7 +227,7 @@ func (g *group) remove(ctx context.Context, id uint64) error {
 	case slices.Contains(r.Removed, id):
 		return nil
 	case !r.Members.Has(id):
-		return engine.Errorf(engine.CodeNotFound, "node %d is not a member of the cluster", id)
+		return notMember(id)
 	case id == g.self && len(r.Members.Voters) == 1:
 		return engine.Errorf(engine.CodeInvalid, "node %d is the last node with a vote and cannot be removed", id)
 	case id == g.self:
@@ -362,7 +397,11 @@ func (s *suspicion) confirmed(heard bool, last uint64, now time.Time) bool {
 // cluster already knows its addresses.
 func (g *group) announce() error {
 	v, want := g.view.Load(), *g.want.Load()
-	if have, ok := v.roster.node(g.self); ok && have == want && v.leader != 0 {
+	have, ok := v.roster.node(g.self)
+	if ok {
+		want.Replica = have.Replica // the leader decides
+	}
+	if ok && have == want && v.leader != 0 {
 		return nil
 	} else if ok && have == want && g.sinceLeader() < 4*announceEvery {
 		return nil
@@ -374,7 +413,7 @@ func (g *group) announce() error {
 	}
 	var errs []error
 	for _, addr := range g.others(v) {
-		err := remote(g.port.Call(ctx, addr, 0, methodJoin, joining{want, g.db.log.Durable()}, nil))
+		err := remote(g.port.Call(ctx, addr, 0, methodJoin, joining{want, g.db.log.Durable(), true}, nil))
 		if err == nil {
 			return nil
 		}

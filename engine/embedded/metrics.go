@@ -129,6 +129,7 @@ func (g *group) metrics() []engine.Metric {
 	if slices.Contains(v.roster.Members.Voters, g.self) {
 		voter = 1
 	}
+	replicas, _ := v.roster.counts()
 	stats := g.port.Stats()
 	return []engine.Metric{
 		gauge("cluster_leads", "1 if this node leads and takes writes.", leads),
@@ -140,6 +141,7 @@ func (g *group) metrics() []engine.Metric {
 		counted("cluster_leader_changes_total", "Times that this node learned of another leader than before.", c.leaders.Load()),
 		gauge("cluster_nodes", "Nodes of the cluster.", len(v.roster.Nodes)),
 		gauge("cluster_voters", "Nodes with a vote.", len(v.roster.Members.Voters)),
+		gauge("cluster_replicas", "Nodes that have no vote and get none by themselves.", replicas),
 		gauge("cluster_connected_nodes", "Other nodes that this one can send to.", connected),
 		gauge("cluster_commit_index", "Log record up to which this node knows all to be committed.", rs.Commit),
 		gauge("cluster_applied_index", "Log record up to which this node's state includes all.", rs.Applied),

@@ -82,6 +82,7 @@ type Options struct {
 	sim            func(*DB) proposer // connects the simulation that drives the node; nil: none
 	random         io.Reader          // for a log that does all work in its caller's goroutine; nil: the log has a background
 	reserveBytes   int64              // of the log's file, ahead of the writer; 0: the journal's default
+	homeSettle     time.Duration      // for tests; 0: the constant
 }
 
 // journal returns the options of the log.

@@ -106,7 +106,7 @@ func (w *world) write() bool {
 func (w *world) same() bool {
 	last := uint64(len(w.truth.entries)) + 1
 	for _, n := range w.members() {
-		if !n.up || n.db.exec.at.index != last || len(n.db.exec.at.roster.Members.Learners) > 0 || len(n.saves) > 0 {
+		if !n.up || n.db.exec.at.index != last || slices.ContainsFunc(n.db.exec.at.roster.Members.Learners, n.db.group.mayVote) || len(n.saves) > 0 {
 			return false
 		}
 	}

@@ -257,7 +257,9 @@ func changeMembers(w *world) {
 	if len(spare) > 0 && w.chance(0.6) {
 		m := spare[w.rng.IntN(len(spare))]
 		steps = append(steps, raft.Step{Op: raft.AddLearner, Node: m.id})
-		context = simInfo(m.id).note()
+		info := simInfo(m.id)
+		info.Replica = w.plan.isReplica(m.id)
+		context = info.note()
 		w.after(w.between(0, time.Second), m.start)
 	}
 	if len(voters) > 3 && w.chance(0.7) || len(voters) > 1 && w.chance(w.plan.shrink) {

@@ -48,6 +48,7 @@ func (t *simNet) send(from *simNode, m *raft.Message) {
 	if to == 0 || to > uint64(len(w.nodes)) {
 		w.violated("node %d sends to node %d, which never was", from.id, to)
 	}
+	w.truth.campaigns(from, m)
 	if t.cut[from.id-1][to-1] {
 		if w.chance(0.3) {
 			from.post(func() { from.core.Unreachable(to) })

@@ -333,7 +333,7 @@ func (n *simNode) tick() {
 		n.core.Tick()
 		n.stand()
 		n.reads.Tick()
-		if id := n.core.CaughtUp(n.w.plan.promoteLag); id != 0 && n.core.Role().Ready {
+		if id := n.core.CaughtUp(n.w.plan.promoteLag, n.db.group.mayVote); id != 0 && n.core.Role().Ready {
 			err := n.core.ProposeChange([]raft.Step{{Op: raft.Promote, Node: id}}, nil)
 			n.w.logf("n%d promotes n%d: %v", n.id, id, err)
 		}

@@ -13,6 +13,7 @@ import (
 // plan is the configuration of one run. All of it is derived from the seed.
 type plan struct {
 	voters, spares int // spares are machines that may be added
+	replicas       int // of the spares: they join without a vote
 	clients        int
 	length         time.Duration // of the time with faults
 	think          time.Duration

@@ -66,6 +66,9 @@ func (t *truth) leads(n *simNode, term uint64) {
 		t.w.violated("nodes %d and %d lead in term %d", other, n.id, term)
 	}
 	t.leaders[term] = n.id
+	if n.db.exec.at.roster.isReplica(n.id) {
+		t.w.violated("node %d leads in term %d and is a replica", n.id, term)
+	}
 }
 
 // committed compares entries that a node considers committed with those of other nodes.
@@ -172,6 +175,7 @@ func (t *truth) sameRoster(n *simNode) {
 	} else if known != now {
 		t.w.violated("after entry %d the members are %s and, on node %d, %s", at.index, known, n.id, now)
 	}
+	t.noReplicaVotes(n)
 }
 
 // started checks the state of a node after a start.

@@ -120,6 +120,7 @@ func newWorld(seed uint64, trace io.Writer) *world {
 	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), trace: trace}
 	w.plan = newPlan(w.rng)
 	w.plan.useLeases(seed)
+	w.plan.useReplicas(seed)
 	w.truth.init(w)
 	w.clocks.w = w
 	w.net.init(w, w.plan.voters+w.plan.spares)
@@ -195,6 +196,9 @@ func (w *world) begin() {
 	}
 	for _, c := range w.clients {
 		w.after(w.between(200*time.Millisecond, time.Second), c.next)
+	}
+	for id := range w.plan.replicas {
+		w.after(w.between(500*time.Millisecond, 2*time.Second), func() { w.joinReplica(uint64(w.plan.voters + w.plan.spares - id)) })
 	}
 	w.plan.schedule(w)
 	w.shortages()

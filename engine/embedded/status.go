@@ -24,7 +24,10 @@ type ClusterStatus struct {
 	Commit   uint64          `json:"commit"`  // log index that a majority has
 	Applied  uint64          `json:"applied"` // log index that this node's state has
 	Version  string          `json:"version"`
-	Nodes    []NodeStatus    `json:"nodes"`
+
+	LeaderSite string `json:"leader_site,omitempty"` // where the leader should be
+
+	Nodes []NodeStatus `json:"nodes"`
 }
 
 // NodeStatus is what a node knows about another one, or about itself.
@@ -34,6 +37,8 @@ type NodeStatus struct {
 	HTTP      string        `json:"http,omitempty"`
 	RESP      string        `json:"resp,omitempty"`
 	Voter     bool          `json:"voter"`
+	Replica   bool          `json:"replica,omitempty"` // it never gets a vote by itself
+	Site      string        `json:"site,omitempty"`
 	Connected bool          `json:"connected"`
 	Behind    uint64        `json:"behind"`          // log entries, according to the leader
 	State     string        `json:"state,omitempty"` // how the leader replicates to it
@@ -47,6 +52,7 @@ func (g *group) status() ClusterStatus {
 	s := ClusterStatus{
 		Cluster: g.db.id.Cluster, Node: g.self, Role: RoleFollower, Leader: v.leader, Term: v.term,
 		Position: engine.Position(g.db.durable.Load()), Commit: rs.Commit, Applied: rs.Applied, Version: g.db.opts.Cluster.Version,
+		LeaderSite: v.roster.LeaderSite,
 	}
 	switch {
 	case v.serves:
@@ -56,7 +62,7 @@ func (g *group) status() ClusterStatus {
 	}
 	peers := g.port.Peers()
 	for _, n := range v.nodes {
-		ns := NodeStatus{ID: n.ID, Addr: n.Addr, HTTP: n.HTTP, RESP: n.RESP, Voter: n.Voter, Connected: n.ID == g.self}
+		ns := NodeStatus{ID: n.ID, Addr: n.Addr, HTTP: n.HTTP, RESP: n.RESP, Voter: n.Voter, Replica: n.Replica, Site: n.Site, Connected: n.ID == g.self}
 		for _, p := range peers {
 			if p.ID == n.ID && n.ID != g.self {
 				ns.Connected, ns.Skew, ns.RTT, ns.Error = p.Connected, p.Skew, p.RTT, p.Error

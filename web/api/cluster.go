@@ -55,6 +55,9 @@ type clusterNode struct {
 	Voter  bool   `json:"voter"`
 	Leader bool   `json:"leader"`
 	Self   bool   `json:"self"`
+
+	Replica bool   `json:"replica,omitempty"`
+	Site    string `json:"site,omitempty"`
 }
 
 // clusterOf returns the cluster as this node knows it, nil if the node runs alone.
@@ -66,6 +69,7 @@ func (a *app) clusterOf() *clusterState {
 	c := &clusterState{ID: s.ID, Self: s.Self, Leader: s.Leader, Term: s.Term, Nodes: make([]clusterNode, 0, len(s.Nodes))}
 	for _, n := range s.Nodes {
 		c.Nodes = append(c.Nodes, clusterNode{ID: n.ID, Addr: n.Addr, HTTP: n.HTTP, RESP: n.RESP, Voter: n.Voter,
+			Replica: n.Replica, Site: n.Site,
 			Leader: n.ID == s.Leader, Self: n.ID == s.Self})
 	}
 	return c
