@@ -62,10 +62,30 @@ func TestIdentity(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "{}", "x", strings.Replace(string(text), `"node": 2`, `"node": 3`, 1),
-		strings.Replace(string(text), `"skerry_invitation": 1`, `"skerry_invitation": 2`, 1), strings.Repeat(" ", MaxInviteBytes) + string(text)} {
+		strings.Replace(string(text), `"skerry_invitation": 1`, `"skerry_invitation": 3`, 1), strings.Repeat(" ", MaxInviteBytes) + string(text)} {
 		if _, err := Accept(onDisk, t.TempDir(), []byte(bad)); err == nil {
 			t.Errorf("%.60q was accepted", bad)
 		}
+	}
+}
+
+// TestInviteReplica: the invitation says that the node is a replica, in a format that
+// programs without replicas refuse, and the folder remembers it.
+func TestInviteReplica(t *testing.T) {
+	id := identities(t, 1)[0]
+	text, err := id.InviteReplica()
+	if err != nil || !strings.Contains(string(text), `"skerry_invitation": 2`) {
+		t.Fatalf("%s, %v", text, err)
+	}
+	dir := t.TempDir()
+	if _, err := Accept(onDisk, dir, text); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Load(onDisk, dir); err != nil || !again.Replica || again.Node != 2 {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if id.Replica {
+		t.Error("the first node is a replica")
 	}
 }
 

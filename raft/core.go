@@ -392,6 +392,9 @@ func (c *Core) ready(term uint64) *Role {
 	return &r
 }
 
+// committed returns the commit index.
+func (c *Core) committed() uint64 { return c.rn.BasicStatus().GetCommit() }
+
 // Role returns the current role.
 func (c *Core) Role() Role { return c.role }
 
@@ -402,6 +405,8 @@ type Follower struct {
 	State string // StateProbe, StateReplicate or StateSnapshot
 	Voter bool
 	Short bool // its disk has little space; set by Node
+
+	Progress *Progress // set by Node while it is being brought up to date
 }
 
 // States of a Follower.

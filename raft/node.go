@@ -86,6 +86,10 @@ type NodeConfig struct {
 	// when its result is used.
 	MayVote func(id uint64) bool
 
+	// Rate returns the bytes per second with which a node is brought up to date; 0: there
+	// is no limit. It does not block. nil: no node has a limit.
+	Rate func(id uint64) int64
+
 	// Short, if not nil, reports whether the log's disk has less free space than
 	// its reserve. It does not block.
 	Short func() bool
@@ -114,6 +118,7 @@ type Node struct {
 	// Only the stepping goroutine uses the fields below.
 	reads   Reads
 	room    Room
+	paces   paces
 	looked  int             // ticks since the last call of Short
 	sending map[uint64]bool // receivers of the snapshots in flight
 }
@@ -148,7 +153,7 @@ func Start(cfg NodeConfig) (*Node, error) {
 	if cfg.MayVote == nil {
 		cfg.MayVote = func(uint64) bool { return true }
 	}
-	n := &Node{cfg: cfg, core: core, store: cfg.Log, sending: map[uint64]bool{}}
+	n := &Node{cfg: cfg, core: core, store: cfg.Log, sending: map[uint64]bool{}, paces: newPaces(cfg.Clock, cfg.Rate)}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	if cfg.Leases {
 		n.reads = NewReads(cfg.Lease, cfg.Clock)
@@ -238,7 +243,12 @@ func (n *Node) Do(ctx context.Context, fn func(*Core)) error {
 var errClosed = errors.New("raft: the node is closed")
 
 // Unreachable reports that messages to a node are being lost.
-func (n *Node) Unreachable(id uint64) { n.events.push(event{fn: func(c *Core) { c.Unreachable(id) }}) }
+func (n *Node) Unreachable(id uint64) {
+	n.events.push(event{fn: func(c *Core) {
+		n.paces.lost(id)
+		c.Unreachable(id)
+	}})
+}
 
 // step is the goroutine that owns the core.
 func (n *Node) step() {
@@ -279,6 +289,9 @@ func (n *Node) tick() {
 	n.reads.Tick()
 	n.promote()
 	n.weigh()
+	for _, m := range n.paces.release() {
+		n.send(m)
+	}
 	n.showStatus()
 }
 
@@ -290,6 +303,7 @@ func (n *Node) showStatus() {
 		f := &s.Followers[i]
 		f.Short = n.room.lacking[f.ID] || f.ID == n.cfg.ID && n.short()
 	}
+	n.paces.update(&s, func(id uint64) bool { return n.sending[id] })
 	n.status.Store(&s)
 }
 
@@ -347,7 +361,9 @@ func (n *Node) carryOut(rd Ready) {
 		n.showStatus()
 	}
 	for _, m := range rd.Messages {
-		n.send(m)
+		if m.GetType() != raftpb.MsgApp || !n.paces.holds(m, n.core.committed()) {
+			n.send(m)
+		}
 	}
 	if rd.Save != nil {
 		n.saves.push(rd.Save)
@@ -381,7 +397,7 @@ func (n *Node) send(m *Message) {
 		send = n.cfg.Net.Urgent
 	}
 	if !send(m.GetTo(), b) {
-		n.events.push(event{fn: func(c *Core) { c.Unreachable(m.GetTo()) }})
+		n.Unreachable(m.GetTo())
 	}
 }
 
@@ -403,9 +419,14 @@ func (n *Node) sendSnapshot(m *Message) {
 	if n.sending[to] {
 		return
 	}
+	if len(n.sending) >= MaxSending && !n.cfg.MayVote(to) {
+		n.core.SnapshotSent(to, false) // it is tried again
+		return
+	}
 	n.sending[to] = true
+	chase := n.paces.of(to)
 	n.running.Go(func() {
-		err := n.stream(m)
+		err := n.stream(m, chase)
 		if err != nil && n.ctx.Err() == nil {
 			n.cfg.Logger.Warn("could not send a snapshot to another node; will retry", "node", to, "err", err)
 		}
@@ -416,7 +437,7 @@ func (n *Node) sendSnapshot(m *Message) {
 	})
 }
 
-func (n *Node) stream(m *Message) error {
+func (n *Node) stream(m *Message, c *chase) error {
 	base, r, err := n.cfg.Machine.OpenSnapshot(m.GetTo())
 	if err != nil {
 		return err
@@ -427,7 +448,8 @@ func (n *Node) stream(m *Message) error {
 	if err != nil {
 		return err
 	}
-	return n.cfg.Net.SendSnapshot(n.ctx, m.GetTo(), msg, r)
+	c.begin(r)
+	return n.cfg.Net.SendSnapshot(n.ctx, m.GetTo(), msg, &pacedReader{n.ctx, r, c, n.paces.clock})
 }
 
 // disk is the goroutine that makes Saves durable.

@@ -27,6 +27,7 @@ type Node struct {
 	Invite        string
 	lease         bool
 	site          string
+	catchUp       int64
 }
 
 func (o *Node) Settings() []verb.Setting {
@@ -38,6 +39,7 @@ func (o *Node) Settings() []verb.Setting {
 		{Name: "invite", Arg: "FILE", Help: "invitation that makes a new folder a node; not needed afterwards", Server: true, Set: verb.Text(&o.Invite)},
 		{Name: "lease", Help: "let the leader serve linearizable reads from a lease; needs clocks that run at the same rate, and the same setting on every node", Server: true, Set: verb.Toggle(&o.lease)},
 		{Name: "site", Arg: "NAME", Help: "where the node is, such as a data centre; - for nowhere (default as before)", Server: true, Set: site(&o.site)},
+		{Name: "catch-up-rate", Arg: "SIZE", Help: "bytes per second with which the other nodes bring this one up to date while it is behind; 0 for no limit (default as before, at first no limit)", Server: true, Set: catchUpRate(&o.catchUp)},
 	}
 }
 
@@ -92,7 +94,7 @@ func (o *Node) Options(dir, version string) (c embedded.ClusterOptions, err erro
 	}
 	return embedded.ClusterOptions{
 		Addr: o.Addr, Advertise: o.nodeAdvertise, Join: o.join, Lease: o.lease, Version: version,
-		Site:  o.site,
+		Site: o.site, CatchUpRate: o.catchUp,
 		Conns: limits.Nodes, Guests: limits.NodeGuests,
 	}, nil
 }
@@ -184,6 +186,23 @@ func site(p *string) func(string) error {
 			}
 		}
 		*p = v
+		return nil
+	}
+}
+
+// catchUpRate parses ClusterOptions.CatchUpRate; 0 means without a limit.
+func catchUpRate(p *int64) func(string) error {
+	return func(v string) error {
+		n := int64(0)
+		if err := verb.Size(&n, 0)(v); err != nil {
+			return err
+		}
+		if n == 0 {
+			n = -1
+		} else if n < embedded.MinCatchUpRate {
+			return fmt.Errorf("%q is less than %d KiB per second; a snapshot could not arrive in time", v, embedded.MinCatchUpRate>>10)
+		}
+		*p = n
 		return nil
 	}
 }

@@ -201,7 +201,7 @@ func (g *group) start() error {
 	}
 	g.ticker = time.NewTicker(tick)
 	node, err := raft.Start(raft.NodeConfig{
-		Lease: lease, Short: g.db.log.Short, MayVote: g.mayVote, Clock: func() time.Duration { return g.db.opts.mono().Sub(g.db.began) },
+		Lease: lease, Short: g.db.log.Short, MayVote: g.mayVote, Rate: g.catchUpRate, Clock: func() time.Duration { return g.db.opts.mono().Sub(g.db.began) },
 		Config: raft.Config{
 			ID: g.self, ElectionTicks: electionTicks, Start: uint64(time.Now().UnixNano()),
 			Applied: g.db.exec.at.index, Leases: o.Lease, Stamps: g, Log: g.store, Logger: g.db.opts.Logger,

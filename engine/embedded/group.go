@@ -239,14 +239,18 @@ func (g *group) openNewest() (raft.Base, io.ReadCloser, error) {
 	if err != nil {
 		return raft.Base{}, nil, errors.Join(err, f.Close())
 	}
-	return raft.Base{Index: h.index, Term: h.term, Members: h.roster.Members}, fileReader{io.NewSectionReader(f, 0, size), f}, nil
+	return raft.Base{Index: h.index, Term: h.term, Members: h.roster.Members}, fileReader{io.NewSectionReader(f, 0, size), f, size}, nil
 }
 
 // fileReader reads a file from its beginning.
 type fileReader struct {
 	io.Reader
 	io.Closer
+	size int64
 }
+
+// Size returns the length of the file.
+func (r fileReader) Size() int64 { return r.size }
 
 // receivedPrefix begins the name of a snapshot of another node until it is installed.
 // Its last index and a number follow: several can arrive at once, and one can arrive

@@ -17,6 +17,12 @@ func (g *group) mayVote(id uint64) bool {
 	return ok && !n.Replica
 }
 
+// catchUpRate implements raft.NodeConfig.Rate.
+func (g *group) catchUpRate(id uint64) int64 {
+	n, _ := g.view.Load().roster.node(id)
+	return n.CatchUp
+}
+
 // promote gives a replica a vote once it has caught up.
 func (g *group) promote(ctx context.Context, id uint64) error {
 	r := g.view.Load().roster

@@ -30,6 +30,15 @@ type ClusterStatus struct {
 	Nodes []NodeStatus `json:"nodes"`
 }
 
+// CatchUp is how far a node is that is being brought up to date.
+type CatchUp struct {
+	Snapshot bool   `json:"snapshot"` // it receives a snapshot; otherwise log entries
+	Done     uint64 `json:"done"`     // bytes of the snapshot, or log entries
+	Total    uint64 `json:"total"`    // 0: unknown
+	Rate     uint64 `json:"rate"`     // bytes per second lately
+	Limit    int64  `json:"limit"`    // bytes per second; 0: none
+}
+
 // NodeStatus is what a node knows about another one, or about itself.
 type NodeStatus struct {
 	ID        uint64        `json:"id"`
@@ -45,6 +54,9 @@ type NodeStatus struct {
 	Skew      time.Duration `json:"skew_ns"`         // its clock minus that of the reporting node
 	RTT       time.Duration `json:"rtt_ns"`
 	Error     string        `json:"error,omitempty"` // why it is not connected
+
+	DiskFull bool     `json:"disk_full,omitempty"` // or too little space is left, according to the leader
+	CatchUp  *CatchUp `json:"catch_up,omitempty"`  // while it is being brought up to date, according to the leader
 }
 
 func (g *group) status() ClusterStatus {
@@ -70,7 +82,10 @@ func (g *group) status() ClusterStatus {
 		}
 		for _, f := range rs.Followers {
 			if f.ID == n.ID {
-				ns.State, ns.Behind = f.State, rs.Commit-min(rs.Commit, f.Match)
+				ns.State, ns.Behind, ns.DiskFull = f.State, rs.Commit-min(rs.Commit, f.Match), f.Short
+				if p := f.Progress; p != nil {
+					ns.CatchUp = &CatchUp{p.Snapshot, p.Done, p.Total, p.Rate, g.catchUpRate(f.ID)}
+				}
 			}
 		}
 		s.Nodes = append(s.Nodes, ns)
