@@ -139,17 +139,17 @@ func TestPromoteAndDemote(t *testing.T) {
 			t.Errorf("%s of a node that is none: %v", method, err)
 		}
 	}
-	for _, id := range []uint64{2, 3} {
-		if err := c.dbs[id].Close(); err != nil {
-			t.Fatal(err)
-		}
-		delete(c.dbs, id)
-		if len(c.dbs) == 3 {
-			if err := c.call(methodDemote, `{"id":1}`); engine.CodeOf(err) != engine.CodeInvalid {
-				t.Errorf("a demotion that stops the cluster: %v", err)
-			}
-			break
-		}
+	c.transfer(3)
+	if err := c.dbs[2].Close(); err != nil {
+		t.Fatal(err)
+	}
+	delete(c.dbs, 2)
+	eventually.True(t, "node 3 to miss node 2", func() bool {
+		alive, _ := c.dbs[3].group.alive(c.dbs[3].group.view.Load().roster, 1)
+		return alive == 1
+	})
+	if err := c.call(methodDemote, `{"id":1}`); engine.CodeOf(err) != engine.CodeInvalid {
+		t.Errorf("a demotion that stops the cluster: %v", err)
 	}
 }
 
