@@ -42,7 +42,8 @@ type raftCommitter struct {
 	// Owned by the machine's goroutine.
 	orphans []orphan
 	writes  []engine.Write // of the batch being applied; reused
-	refused atomic.Uint64  // batches in the log that were not applied; for metrics too
+	warm    warmer
+	refused atomic.Uint64 // batches in the log that were not applied; for metrics too
 }
 
 // orphan is a batch that was in flight when this node was deposed or got a Hold.

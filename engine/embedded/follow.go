@@ -3,7 +3,9 @@ package embedded
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
+	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/raft"
 )
@@ -114,9 +116,7 @@ func (c *raftCommitter) followBatch(e raft.Entry, base engine.Position) (int, er
 		last = x.clock
 	}
 	state := snapshot{tree: x.tree, bytes: x.bytes}
-	for i := range writes {
-		state.write(writes[i].Key, writes[i].Val, writes[i].Deleted)
-	}
+	c.warm.apply(&state, writes)
 	x.bytes = state.bytes
 	clear(writes) // they alias the entry
 	if c.writes = writes; cap(writes) > keepWrites {
@@ -136,6 +136,34 @@ func (c *raftCommitter) followBatch(e raft.Entry, base engine.Position) (int, er
 
 // keepWrites is the length up to which the slice of a batch's writes is reused.
 const keepWrites = 64 << 10
+
+// warmer applies writes in their order, and looks their keys up before, some at a time.
+// That brings the leaves into the processor's caches, with the waits for memory in
+// parallel: in a map that is larger than the caches it saves a quarter of the time.
+type warmer struct {
+	keys [warmKeys][]byte
+	vals [warmKeys]btree.Value
+}
+
+const (
+	warmKeys = 64      // looked up together
+	warmFrom = 1 << 17 // pairs from which on it pays
+)
+
+func (m *warmer) apply(s *snapshot, writes []engine.Write) {
+	for part := range slices.Chunk(writes, warmKeys) {
+		if s.tree.Len() >= warmFrom {
+			for i := range part {
+				m.keys[i] = part[i].Key
+			}
+			s.tree.GetMany(m.keys[:len(part)], m.vals[:])
+		}
+		for i := range part {
+			s.write(part[i].Key, part[i].Val, part[i].Deleted)
+		}
+	}
+	*m = warmer{} // the keys alias writes, the values the tree
+}
 
 // refuseBatch advances past a batch that was not built on the current state, which is
 // at position at.
