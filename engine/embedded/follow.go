@@ -141,6 +141,7 @@ const keepWrites = 64 << 10
 // That brings the leaves into the processor's caches, with the waits for memory in
 // parallel: in a map that is larger than the caches it saves a quarter of the time.
 type warmer struct {
+	from int // pairs from which on it looks keys up: warmFrom, except in tests
 	keys [warmKeys][]byte
 	vals [warmKeys]btree.Value
 }
@@ -152,7 +153,7 @@ const (
 
 func (m *warmer) apply(s *snapshot, writes []engine.Write) {
 	for part := range slices.Chunk(writes, warmKeys) {
-		if s.tree.Len() >= warmFrom {
+		if s.tree.Len() >= m.from {
 			for i := range part {
 				m.keys[i] = part[i].Key
 			}
@@ -162,7 +163,7 @@ func (m *warmer) apply(s *snapshot, writes []engine.Write) {
 			s.write(part[i].Key, part[i].Val, part[i].Deleted)
 		}
 	}
-	*m = warmer{} // the keys alias writes, the values the tree
+	*m = warmer{from: m.from} // the keys alias writes, the values the tree
 }
 
 // refuseBatch advances past a batch that was not built on the current state, which is

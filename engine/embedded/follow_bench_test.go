@@ -62,7 +62,7 @@ func BenchmarkFollow(b *testing.B) {
 			tree.Apply(run)
 			return err
 		}
-		var warm warmer
+		warm := warmer{from: warmFrom}
 		ways["warmed"] = func(batch []byte) (err error) {
 			scratch, _, _, err = decodeWrites(scratch[:0], batch)
 			warm.apply(&state, scratch)

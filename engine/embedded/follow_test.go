@@ -19,7 +19,7 @@ func TestWarmer(t *testing.T) {
 		tree.Set(binary.BigEndian.AppendUint64(nil, uint64(i)), btree.Value{Bytes: []byte{1}})
 	}
 	got, want := snapshot{tree: tree}, snapshot{tree: tree.Clone()}
-	var m warmer
+	m := warmer{from: warmFrom}
 	for range 200 {
 		writes := make([]engine.Write, rng.IntN(3*warmKeys))
 		for i := range writes {
