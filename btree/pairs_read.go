@@ -130,9 +130,8 @@ func touchLeaves(leaves []unsafe.Pointer) (sum int) {
 		sum += int(lf.n) + int(lf.offs[leafKeys/2])
 	}
 	for _, p := range leaves {
-		if lf := (*leaf)(p); len(lf.blob) > 0 {
-			sum += int(lf.blob[0])
-		}
+		lf := (*leaf)(p)
+		sum += int(lf.blob[int(lf.offs[0])*recordUnit]) // not the claim: others may write it
 	}
 	return sum
 }
