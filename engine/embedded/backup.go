@@ -144,7 +144,7 @@ func readBackup(r io.Reader) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := loadSnapshot(sr.Meta, sr)
+	s, err := loadSnapshot(sr.Meta, sr, nil)
 	if err = errors.Join(err, sr.Close()); err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func writeFolder(s *snapshot, dir string, o Options) (Summary, error) {
 	if err != nil {
 		return Summary{}, lockError(err)
 	}
-	_, _, err = s.save(o.FS, snapshotName(dir, s.index))
+	_, _, err = s.save(o.FS, snapshotName(dir, s.index), unpaced)
 	if err = errors.Join(err, unlock()); err != nil {
 		return Summary{}, fileError("restore", err)
 	}

@@ -41,6 +41,7 @@ type batch struct {
 	time     int64           // of the last transaction in it
 	calls    []*call         // to be answered when it is durable
 	snap     *snapshot       // the state after it, set when it is sealed; nil: not needed
+	writes   int             // of all its transactions
 	index    uint64          // of its log record; set before it is committed
 	term     uint64          // in which it was built, in a cluster
 	proposal *raft.Proposal  // of it, in a cluster
@@ -81,6 +82,7 @@ func (b *batch) add(micros int64, n int) {
 	}
 	b.buf = binary.AppendUvarint(b.buf, uint64(n))
 	b.last++
+	b.writes += n
 	b.time = micros
 }
 

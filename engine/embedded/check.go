@@ -164,7 +164,7 @@ func (c *checker) snapshots() error {
 			c.progress(name)
 		}
 		c.rep.Snapshots++
-		s, err := readSnapshotFile(c.fs, name)
+		s, err := readSnapshotFile(c.fs, name, nil)
 		if c.broken = err != nil; c.broken {
 			c.problem("%s: %v", name, err)
 			continue

@@ -73,7 +73,7 @@ func identity(dir string, o Options) (*peer.Identity, error) {
 
 // catchUp applies the log to the state of the newest snapshot. In a cluster it leaves
 // that until it is known how much of the log is committed.
-func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
+func (db *DB) catchUp(state *snapshot, progress *progress) (fromLog int, err error) {
 	if db.offline && (db.id != nil || state.roster != nil) {
 		return 0, nil // the caller applies the log
 	}
@@ -81,7 +81,7 @@ func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
 		if state.roster != nil {
 			return 0, engine.Errorf(engine.CodeInvalid, "%s is the data of a node of a cluster, but its folder %q is missing", db.dir, clusterDir)
 		}
-		return db.replay(state)
+		return db.replay(state, progress)
 	}
 	g := &group{db: db, self: 1}
 	g.log = newRaftCommitter(g.setRoster)

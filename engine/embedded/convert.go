@@ -256,7 +256,7 @@ func (db *DB) become(state *snapshot, term uint64, addr, left string) error {
 	s.index = max(state.index, db.log.Last()) + 1
 	s.term = term
 	s.roster = &roster{Members: raft.Members{Voters: []uint64{1}}, Nodes: []nodeInfo{{ID: 1, Addr: addr}}, Left: left}
-	if _, _, err := s.save(db.opts.FS, snapshotName(db.dir, s.index)); err != nil {
+	if _, _, err := s.save(db.opts.FS, snapshotName(db.dir, s.index), unpaced); err != nil {
 		return fileError("write the state of the new cluster", err)
 	}
 	v, err := openVote(db.opts.FS, db.dir)

@@ -126,7 +126,7 @@ func (c *raftCommitter) followBatch(e raft.Entry, base engine.Position) (int, er
 		x.clock = last
 		x.wall.raise(x.clock)
 	}
-	b := &batch{buf: e.Data, shared: e.Data, base: x.open.base, last: x.open.base + n, time: last, index: e.Index, term: e.Term}
+	b := &batch{buf: e.Data, shared: e.Data, base: x.open.base, last: x.open.base + n, time: last, writes: len(writes), index: e.Index, term: e.Term}
 	x.open = newBatch(b.last, 0)
 	c.note(e, nil)
 	x.record(b)

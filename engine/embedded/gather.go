@@ -10,11 +10,12 @@ import (
 // log, but neighbouring keys share a leaf of the tree, so that there is one cache miss
 // for several writes.
 type gathered struct {
-	data   []byte    // records, one after the other
-	writes []wroteAt // in the order of the log
-	spare  []wroteAt // for sorting
-	first  []byte    // key of the first write; aliases data
-	common int       // length of the prefix that all keys have in common
+	data    []byte    // records, one after the other
+	writes  []wroteAt // in the order of the log
+	spare   []wroteAt // for sorting
+	first   []byte    // key of the first write; aliases data
+	common  int       // length of the prefix that all keys have in common
+	touched byte      // keeps the compiler from removing reads
 }
 
 // wroteAt is a write in gathered.data. It is sorted by eight bytes of its key at a time,
@@ -24,6 +25,10 @@ type wroteAt struct {
 	at   uint32 // offset of the write in data, which is less than 4 GiB
 	left uint32 // bytes of the key in word; keyGoesOn: there are more
 }
+
+// touchAhead is how many writes before it is used a write is read, so that the cache has
+// it in time: sorted writes are all over the data.
+const touchAhead = 8
 
 // keyGoesOn is wroteAt.left of a key that does not end within the word.
 const keyGoesOn = 9
@@ -102,6 +107,9 @@ func (g *gathered) sort(writes []wroteAt, depth int, fn func(key, val []byte, de
 		g.radixSort(writes)
 	}
 	for len(writes) > 0 {
+		if len(writes) > touchAhead {
+			g.touched += g.data[writes[touchAhead].at]
+		}
 		n := 1
 		for n < len(writes) && writes[n].word == writes[0].word && writes[n].left == writes[0].left {
 			n++

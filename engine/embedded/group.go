@@ -205,8 +205,15 @@ func (g *group) OpenSnapshot(to uint64) (raft.Base, io.ReadCloser, error) {
 	return g.openNewest()
 }
 
-func (g *group) openNewest() (raft.Base, io.ReadCloser, error) {
+// lockSaves locks saveMu. A snapshot that is being written then hurries.
+func (g *group) lockSaves() {
+	g.db.saver.hurried.Add(1)
 	g.saveMu.Lock()
+	g.db.saver.hurried.Add(-1)
+}
+
+func (g *group) openNewest() (raft.Base, io.ReadCloser, error) {
+	g.lockSaves()
 	defer g.saveMu.Unlock()
 	fs := g.db.opts.FS
 	name, err := newestSnapshot(fs, g.db.dir)
@@ -325,7 +332,7 @@ func (g *group) receive(r io.Reader) ([]byte, error) {
 
 // Install implements raft.Machine. After a temporary error it is called again.
 func (g *group) Install(b raft.Base, file []byte) error {
-	g.saveMu.Lock()
+	g.lockSaves()
 	defer g.saveMu.Unlock()
 	db := g.db
 	dir, err := db.opts.FS.OpenDir(filepath.Join(db.dir, snapshotDir)) // before the file has its name
@@ -333,7 +340,7 @@ func (g *group) Install(b raft.Base, file []byte) error {
 		return fileError("install a received snapshot", err)
 	}
 	defer dir.Close() // nothing is written through it
-	s, err := readSnapshotFile(db.opts.FS, string(file))
+	s, err := readSnapshotFile(db.opts.FS, string(file), nil)
 	if err != nil {
 		return fileError("read a received snapshot", err)
 	}
@@ -353,6 +360,7 @@ func (g *group) Install(b raft.Base, file []byte) error {
 	db.history.reset(s.pos)
 	db.durable.Store(uint64(s.pos))
 	db.counts.snapshotPos.Store(uint64(s.pos))
+	db.saver.plan.holds(s.contents())
 	g.log.install(s)
 	db.show(s)
 	db.spill.installed(string(file))

@@ -16,7 +16,7 @@ type counters struct {
 	snapshotAt  atomic.Int64  // when the last one was written, Unix seconds
 	snapshotPos atomic.Uint64 // the position of the newest one on disk
 
-	loadNanos, recoveryNanos atomic.Int64 // of the start: reading the snapshot; all until the state was complete
+	loadNanos, replayNanos atomic.Int64 // of the start: reading the snapshot, and then the log
 
 	commits, commitNanos atomic.Uint64 // commits of batches built here, and their duration
 	slow, slower         atomic.Uint64 // those over slowCommit and slowerCommit
@@ -94,6 +94,11 @@ func (db *DB) metrics() []engine.Metric {
 		gauge("engine_snapshot_last_seconds", "How long the last snapshot took.", time.Duration(db.saver.lastNanos.Load()).Seconds()),
 		gauge("engine_snapshot_running_seconds", "How long the current snapshot has been running; 0: none is running.", running),
 		gauge("engine_snapshot_failing", "1 if the last snapshot could not be written; the log still has everything.", failing),
+		gauge("engine_log_since_snapshot_bytes", "Bytes of log that a recovery would replay.", db.saver.plan.log.Load()),
+		gauge("engine_log_since_snapshot_writes", "Writes in them.", db.saver.plan.writes.Load()),
+		gauge("engine_recovery_predicted_seconds", "How long a recovery of the present state would take, by a model that the last start has corrected.", db.saver.plan.predicted().Seconds()),
+		gauge("engine_recovery_load_seconds", "How long the last start read the snapshot.", time.Duration(c.loadNanos.Load()).Seconds()),
+		gauge("engine_recovery_replay_seconds", "How long it then replayed the log.", time.Duration(c.replayNanos.Load()).Seconds()),
 		counted("engine_fsyncs_total", "Fsyncs of the log.", log.Fsyncs),
 		counted("engine_log_bytes_total", "Bytes written to the log.", log.Bytes),
 		gauge("engine_log_segments", "Log files on disk.", log.Segments),

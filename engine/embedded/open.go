@@ -47,6 +47,7 @@ func Open(dir string, o Options) (*DB, error) {
 		id: id, opts: o, dir: dir, began: o.mono(), unlock: unlock, history: newHistory(o.HistoryBytes),
 		stop: make(chan struct{}), ending: make(chan struct{}), tidied: make(chan struct{}),
 	}
+	db.saver.plan.floor, db.saver.plan.target = o.SnapshotBytes, o.RecoveryTarget
 	if err := db.recover(); err != nil {
 		if db.log != nil {
 			err = errors.Join(err, db.log.Close())
@@ -58,7 +59,7 @@ func Open(dir string, o Options) (*DB, error) {
 		return db, db.group.begin() // it does the background work itself
 	}
 	db.saver.mono = o.mono
-	db.saver.start(o.SnapshotBytes, db.saveSnapshot, func(err error) { // before the group, which logs at once
+	db.saver.start(db.savePaced, func(err error) { // before the group, which logs at once
 		o.Logger.Error("a background snapshot failed and will be retried; the log keeps everything", "err", err)
 	})
 	if db.group != nil {
@@ -112,7 +113,7 @@ func makeFolders(fs journal.FS, dir string) error {
 
 // recover loads the newest snapshot and applies the log after it.
 func (db *DB) recover() error {
-	begin := db.opts.mono()
+	progress := newProgress(db.opts, db.dir)
 	if err := journal.RemoveTemp(db.opts.FS, filepath.Join(db.dir, snapshotDir)); err != nil {
 		return diskError(err)
 	}
@@ -127,11 +128,11 @@ func (db *DB) recover() error {
 		return fileError("list snapshots", err)
 	}
 	if name != "" {
-		if state, err = readSnapshotFile(db.opts.FS, name); err != nil {
+		if state, err = readSnapshotFile(db.opts.FS, name, progress); err != nil {
 			return fileError("read snapshot "+name, err)
 		}
 	}
-	db.counts.loadNanos.Store(int64(db.opts.mono().Sub(begin)))
+	loaded := db.loaded(state, progress.part())
 	if err := db.openValues(state.uses); err != nil {
 		return fileError("open value files", err)
 	}
@@ -141,12 +142,11 @@ func (db *DB) recover() error {
 		return fileError("open log", err)
 	}
 	db.counts.snapshotPos.Store(uint64(state.pos))
-	fromLog, err := db.catchUp(state)
+	fromLog, err := db.catchUp(state, progress)
 	if err != nil {
 		return fileError("replay log", err)
 	}
-	took := db.opts.mono().Sub(begin)
-	db.counts.recoveryNanos.Store(int64(took))
+	took := loaded + db.replayed(progress.part())
 	if err := db.cleanValues(name); err != nil {
 		return diskError(err)
 	}
@@ -160,6 +160,22 @@ func (db *DB) recover() error {
 	db.opts.Logger.Info("data folder opened", "dir", db.dir, "position", state.pos, "keys", state.tree.Len(),
 		"snapshot", from, "batches_from_log", fromLog, "took", took.Round(time.Millisecond))
 	return nil
+}
+
+// loaded records that the snapshot is in memory.
+func (db *DB) loaded(s *snapshot, took time.Duration) time.Duration {
+	db.saver.plan.holds(s.contents())
+	db.saver.plan.load.measure(took, loadCost(s.contents()))
+	db.counts.loadNanos.Store(int64(took))
+	return took
+}
+
+// replayed records that the log is applied.
+func (db *DB) replayed(took time.Duration) time.Duration {
+	plan := &db.saver.plan
+	plan.replay.measure(took, replayCost(plan.log.Load(), plan.writes.Load()))
+	db.counts.replayNanos.Store(int64(took))
+	return took
 }
 
 // maxRecordBytes bounds a log record: a full batch and one transaction more,
@@ -224,12 +240,12 @@ func (db *DB) removeSnapshotsBefore(index uint64) error {
 	return nil
 }
 
-func readSnapshotFile(fs journal.FS, name string) (*snapshot, error) {
+func readSnapshotFile(fs journal.FS, name string, progress *progress) (*snapshot, error) {
 	r, err := journal.ReadSnapshot(fs, name)
 	if err != nil {
 		return nil, err
 	}
-	s, err := loadSnapshot(r.Meta, r)
+	s, err := loadSnapshot(r.Meta, r, progress)
 	return s, errors.Join(err, r.Close())
 }
 

@@ -42,8 +42,9 @@ type Options struct {
 	// Default 16 MiB.
 	HistoryBytes int
 
-	// SnapshotBytes is how many bytes of new log start a background snapshot, or the
-	// size of the last snapshot if that is larger. Default 128 MiB.
+	// SnapshotBytes is how many bytes of new log there are at least before a background
+	// snapshot. Default 128 MiB. A snapshot also waits until the log is a quarter of the
+	// size of the last one, and begins at the latest when the log is as large.
 	SnapshotBytes int64
 
 	// SpillBytes is the length above which a value is kept in a file and read from there,
@@ -51,6 +52,11 @@ type Options struct {
 	// background. Values that are in files stay there if it is 0 later, until they are
 	// written again. Default 0: all values are in memory.
 	SpillBytes int64
+
+	// RecoveryTarget is how long a start after a crash should take. Within the bounds
+	// of SnapshotBytes a snapshot begins when, by a model, it would take longer.
+	// Default DefaultRecoveryTarget.
+	RecoveryTarget time.Duration
 
 	// QueueCalls bounds the calls that wait to run. More fail with
 	// engine.ErrQueueFull. Default 65,536.
@@ -102,6 +108,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"HistoryBytes", int64(o.HistoryBytes)},
 		{"SnapshotBytes", o.SnapshotBytes},
 		{"SpillBytes", o.SpillBytes},
+		{"RecoveryTarget", int64(o.RecoveryTarget)},
 		{"QueueCalls", int64(o.QueueCalls)},
 		{"PositionWait", int64(o.PositionWait)},
 	} {
@@ -112,6 +119,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, 4<<30)
 	o.HistoryBytes = cmp.Or(o.HistoryBytes, 16<<20)
 	o.SnapshotBytes = cmp.Or(o.SnapshotBytes, 128<<20)
+	o.RecoveryTarget = cmp.Or(o.RecoveryTarget, DefaultRecoveryTarget)
 	o.QueueCalls = cmp.Or(o.QueueCalls, 65536)
 	o.PositionWait = cmp.Or(o.PositionWait, 5*time.Second)
 	if o.Now == nil {

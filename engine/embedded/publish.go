@@ -126,8 +126,8 @@ func (db *DB) record(b *batch) {
 	}
 	db.counts.transactions.Add(uint64(b.last - b.base))
 	db.counts.batchBytes.Add(uint64(len(b.buf)))
-	db.saver.logged(len(b.buf))
 	db.spill.note(b.buf)
+	db.saver.logged(len(b.buf), b.writes)
 }
 
 // overtake records in the visible state when the first batch after it began.

@@ -1,12 +1,16 @@
 package embedded
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,4 +112,75 @@ func BenchmarkRecovery(b *testing.B) {
 	}
 	b.ReportMetric(load.Seconds()/float64(b.N), "load-s/op")
 	b.ReportMetric(cpu.Seconds()/float64(b.N), "cpu-s/op")
+}
+
+// BenchmarkPutBesideSnapshot compares the latency of writes without a snapshot, beside a
+// paced one and beside one without pauses, in turn. Each caller has 64 transactions at a
+// time.
+func BenchmarkPutBesideSnapshot(b *testing.B) {
+	keys := 100_000
+	if text := os.Getenv("SKERRY_BENCH_KEYS"); text != "" {
+		var err error
+		if keys, err = strconv.Atoi(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+	db, err := Open(recoveryFolder(b, keys, 0), Options{Logger: quiet(), SnapshotBytes: 1 << 40, MemoryBytes: 1 << 40})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = db.Close() })
+	paces := []struct {
+		name string
+		save func()
+	}{
+		{"none", func() { time.Sleep(2 * time.Second) }},
+		{"paced", func() { _ = db.savePaced() }},
+		{"fast", func() { _, _ = db.saveSnapshot() }},
+	}
+	took := make([][]time.Duration, len(paces))
+	var spent [3]time.Duration
+	for b.Loop() {
+		for i, p := range paces {
+			began := time.Now()
+			took[i] = append(took[i], putUntil(b, db, keys, p.save)...)
+			spent[i] += time.Since(began)
+		}
+	}
+	for i, p := range paces {
+		slices.Sort(took[i])
+		n := len(took[i])
+		b.ReportMetric(float64(took[i][n/2].Microseconds())/1e3, p.name+"-p50-ms")
+		b.ReportMetric(float64(took[i][n*99/100].Microseconds())/1e3, p.name+"-p99-ms")
+		b.ReportMetric(float64(n)*64/spent[i].Seconds()/1e3, p.name+"-k/s")
+		b.ReportMetric(spent[i].Seconds()/float64(b.N), p.name+"-s")
+	}
+}
+
+// putUntil has 8 callers write until save has returned, and returns how long their calls
+// took.
+func putUntil(b *testing.B, db *DB, keys int, save func()) (took []time.Duration) {
+	b.Helper()
+	var callers sync.WaitGroup
+	var ended atomic.Bool
+	all := make([][]time.Duration, 8)
+	for c := range all {
+		callers.Go(func() {
+			rng, val := rand.New(rand.NewPCG(1, uint64(c))), make([]byte, 100)
+			for !ended.Load() {
+				began := time.Now()
+				if _, err := db.UpdateEach(context.Background(), 64, func(tx engine.Tx, _ int) error {
+					return tx.Put(sortedKey(rng.IntN(keys)), val)
+				}); err != nil {
+					b.Error(err)
+					return
+				}
+				all[c] = append(all[c], time.Since(began))
+			}
+		})
+	}
+	save()
+	ended.Store(true)
+	callers.Wait()
+	return slices.Concat(all...)
 }

@@ -17,12 +17,12 @@ const (
 
 // replay applies the log's records after state to it, and fills the history with all
 // records. It returns how many it applied. After an error the state is not usable.
-func (db *DB) replay(state *snapshot) (applied int, err error) {
+func (db *DB) replay(state *snapshot, progress *progress) (applied int, err error) {
 	first, err := db.joinLog(state)
 	if err != nil {
 		return 0, err
 	}
-	r := &replayer{db: db, at: *state, roundBytes: roundBytes}
+	r := &replayer{db: db, at: *state, roundBytes: roundBytes, progress: progress}
 	return r.run(state, first)
 }
 
@@ -35,6 +35,7 @@ type replayer struct {
 	round      *gathered
 	roundBytes int
 	applier    applier
+	progress   *progress // nil: not reported
 }
 
 // run applies the records from index first on, except those that state already has.
@@ -44,6 +45,9 @@ func (r *replayer) run(state *snapshot, first uint64) (applied int, err error) {
 	for rec, failed := range r.db.log.Read(first) {
 		if err = failed; err == nil {
 			err = r.record(rec)
+		}
+		if r.progress != nil {
+			r.progress.at("replaying the log", "records", rec.Index-first, r.db.log.Last()-first, r.db.saver.plan.log.Load())
 		}
 		if err != nil {
 			break
@@ -92,13 +96,13 @@ func (r *replayer) gather(rec journal.Record, base engine.Position) (data []byte
 	if len(r.round.data) > 0 && len(r.round.data)+len(rec.Data) > r.roundBytes || len(r.round.writes) >= roundWrites {
 		r.flush()
 	}
-	r.db.saver.since.Add(int64(len(rec.Data)))
 	r.applied++
-	from := len(r.round.data)
+	from, before := len(r.round.data), len(r.round.writes)
 	n, micros, err := r.round.add(rec.Data)
 	if err != nil {
 		return nil, 0, err
 	}
+	r.db.saver.plan.logged(len(rec.Data), len(r.round.writes)-before)
 	if r.at.index = rec.Index; n > 0 {
 		r.at.pos, r.at.time = base+engine.Position(n), micros
 	}
@@ -123,7 +127,7 @@ func (a *applier) start(state *snapshot) {
 	go func() {
 		defer close(a.idle)
 		for g := range a.full {
-			g.sorted(state.write)
+			state.applySorted(g)
 			a.idle <- g
 		}
 	}()
@@ -142,6 +146,33 @@ func (a *applier) wait() {
 	close(a.full)
 	for range a.idle {
 	}
+}
+
+// applyMost is how many writes are applied together.
+const applyMost = 256
+
+// applySorted applies the last write of each key.
+func (s *snapshot) applySorted(g *gathered) {
+	writes := make([]btree.Write, 0, applyMost)
+	flush := func() {
+		s.tree.Apply(writes)
+		for _, w := range writes {
+			if w.Old >= 0 {
+				s.bytes -= size(w.Key, w.Old)
+			}
+			if !w.Delete {
+				s.bytes += size(w.Key, len(w.Value.Bytes))
+			}
+		}
+		writes = writes[:0]
+	}
+	g.sorted(func(key, val []byte, deleted bool) {
+		writes = append(writes, btree.Write{Key: key, Value: btree.Value{Bytes: val}, Delete: deleted})
+		if len(writes) == applyMost {
+			flush()
+		}
+	})
+	flush()
 }
 
 // apply applies one change to the state.

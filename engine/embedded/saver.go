@@ -16,33 +16,32 @@ import (
 // saver writes snapshots in the background, so that the log does not grow without limit
 // and a restart is quick.
 type saver struct {
-	save func() (int64, error) // writes one snapshot; returns its bytes
+	save func() error // writes one snapshot
 	fail func(error)
 
-	since  atomic.Int64 // bytes of log since the last snapshot began, including before a restart
-	due    atomic.Int64 // value of since at which the next one begins
-	floor  int64        // least value of due
-	wanted chan struct{}
-	ended  chan struct{}
+	plan    recoveryPlan
+	wanted  chan struct{}
+	closing chan struct{} // closed by close
+	ended   chan struct{}
 
 	mono      func() time.Time
 	began     atomic.Pointer[time.Time] // when the snapshot being written was begun; nil: none
 	lastNanos atomic.Int64              // how long the last one took
 	failing   atomic.Bool               // the last one failed
+	hurried   atomic.Int32              // how many wait for the one being written
 	once      sync.Once
 }
 
-func (s *saver) start(floor int64, save func() (int64, error), fail func(error)) {
-	s.save, s.fail, s.floor = save, fail, floor
-	s.due.Store(floor)
-	s.wanted, s.ended = make(chan struct{}, 1), make(chan struct{})
+func (s *saver) start(save func() error, fail func(error)) {
+	s.save, s.fail = save, fail
+	s.wanted, s.closing, s.ended = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go s.loop()
-	s.logged(0)
+	s.logged(0, 0)
 }
 
-// logged counts n more bytes of log.
-func (s *saver) logged(n int) {
-	if s.since.Add(int64(n)) < s.due.Load() {
+// logged counts n more bytes of log with writes.
+func (s *saver) logged(n, writes int) {
+	if !s.plan.logged(n, writes) {
 		return
 	}
 	select {
@@ -53,30 +52,44 @@ func (s *saver) logged(n int) {
 
 func (s *saver) loop() {
 	defer close(s.ended)
-	for range s.wanted {
-		if s.since.Load() < s.due.Load() {
-			continue
+	last := s.mono()
+	for {
+		select {
+		case <-s.wanted:
+		case <-s.closing:
+			return
 		}
-		s.since.Store(0)
 		begin := s.mono()
-		s.began.Store(&begin)
-		size, err := s.save()
-		s.began.Store(nil)
-		s.lastNanos.Store(int64(s.mono().Sub(begin)))
-		if errors.Is(err, engine.ErrClosed) {
+		if !s.plan.due(begin.Sub(last), time.Duration(s.lastNanos.Load())) {
 			continue
 		}
-		s.failing.Store(err != nil)
-		if err != nil {
-			s.fail(err) // the log still has everything; the next attempt is after the same amount of log
-		}
-		s.due.Store(max(s.floor, size))
+		s.run(begin)
+		last = begin
 	}
+}
+
+// run writes one snapshot.
+func (s *saver) run(begin time.Time) {
+	log, writes := s.plan.begin()
+	s.began.Store(&begin)
+	err := s.save()
+	s.began.Store(nil)
+	s.lastNanos.Store(int64(s.mono().Sub(begin)))
+	if errors.Is(err, engine.ErrClosed) {
+		return
+	}
+	s.failing.Store(err != nil)
+	if err != nil {
+		s.fail(err) // the log still has everything
+		s.plan.failed()
+		return
+	}
+	s.plan.saved(log, writes)
 }
 
 // close stops the background and waits for a snapshot being written.
 func (s *saver) close() {
-	s.once.Do(func() { close(s.wanted) })
+	s.once.Do(func() { close(s.closing) })
 	<-s.ended
 }
 
@@ -85,15 +98,30 @@ func snapshotName(dir string, index uint64) string {
 	return filepath.Join(dir, snapshotDir, fmt.Sprintf("%020d.snap", index))
 }
 
-// saveSnapshot writes the newest published state, then removes older snapshots and the
-// part of the log that neither recovery nor the kept history needs.
+// saveSnapshot writes a snapshot as fast as it can, and returns its size.
 func (db *DB) saveSnapshot() (int64, error) {
+	return db.writeSnapshot(unpaced)
+}
+
+// unpaced returns w: a snapshot is written as fast as possible.
+func unpaced(w io.Writer) io.Writer { return w }
+
+// savePaced writes a snapshot beside the writes of db.
+func (db *DB) savePaced() error {
+	_, err := db.writeSnapshot(db.paced)
+	return err
+}
+
+// writeSnapshot writes the newest published state through what wrap returns, then
+// removes older snapshots and the part of the log that neither recovery nor the kept
+// history needs.
+func (db *DB) writeSnapshot(wrap func(io.Writer) io.Writer) (int64, error) {
 	snap, err := db.snapshotAt(context.Background(), 0)
 	if err != nil {
 		return 0, err
 	}
 	if g := db.group; g != nil {
-		g.saveMu.Lock()
+		g.lockSaves()
 		defer g.saveMu.Unlock()
 		if snap.index <= g.store.Base().Index {
 			return 0, nil // nothing new, or another node's snapshot was installed in between
@@ -103,10 +131,11 @@ func (db *DB) saveSnapshot() (int64, error) {
 	db.begin(h)
 	defer db.holds.remove(h)
 	name := snapshotName(db.dir, snap.index)
-	size, uses, err := snap.save(db.opts.FS, name)
+	size, uses, err := snap.save(db.opts.FS, name, wrap)
 	if err != nil {
 		return 0, fmt.Errorf("write snapshot %s: %w", name, err)
 	}
+	db.saver.plan.holds(int64(snap.tree.Len()), size)
 	db.counts.snapshots.Add(1)
 	db.counts.snapshotAt.Store(time.Now().Unix())
 	db.counts.snapshotPos.Store(uint64(snap.pos))

@@ -87,16 +87,16 @@ func parseHead(b []byte) (h head, err error) {
 	return h, nil
 }
 
-// save writes s as a snapshot file of its data folder. It returns the size of its content
-// and how it uses the value files.
-func (s *snapshot) save(fs journal.FS, name string) (int64, spill.Uses, error) {
+// save writes s as a snapshot file of its data folder, through what wrap returns. It
+// returns the size of its content and how it uses the value files.
+func (s *snapshot) save(fs journal.FS, name string, wrap func(io.Writer) io.Writer) (int64, spill.Uses, error) {
 	head, count, uses := s.head(), &countingWriter{}, spill.Uses{}
 	refs := s.vals.files().Len() > 0
 	if refs {
 		head[0] = snapshotFormat
 	}
 	err := journal.WriteSnapshot(fs, name, head, func(w io.Writer) error {
-		if count.w = w; refs {
+		if count.w = wrap(w); refs {
 			return s.writeRefs(count, uses)
 		}
 		return s.writePairs(count)
@@ -104,14 +104,18 @@ func (s *snapshot) save(fs journal.FS, name string) (int64, spill.Uses, error) {
 	return count.n, uses, err
 }
 
-// loadSnapshot builds the state from a snapshot's head and content.
-func loadSnapshot(meta []byte, r io.Reader) (*snapshot, error) {
+// progressBytes is after how much of a snapshot progress is called.
+const progressBytes = 8 << 20
+
+// loadSnapshot builds the state from a snapshot's head and content. progress may be nil.
+func loadSnapshot(meta []byte, r io.Reader, progress *progress) (*snapshot, error) {
 	h, err := parseHead(meta)
 	if err != nil {
 		return nil, err
 	}
 	s := &snapshot{tree: btree.NewPairs(), pos: h.pos, time: h.time, applied: applied{h.index, h.term, h.roster}, uses: spill.Uses{}}
 	var failed error
+	pairs, next := uint64(0), int64(progressBytes)
 	err = s.tree.Load(func(yield func([]byte, btree.Value) bool) {
 		for p, err := range readPairsAhead(r, h) {
 			if err != nil {
@@ -127,6 +131,10 @@ func loadSnapshot(meta []byte, r io.Reader) (*snapshot, error) {
 				s.uses.Add(p.key, r)
 			}
 			s.bytes += size(p.key, len(p.val.Bytes))
+			if pairs++; s.bytes >= next && progress != nil {
+				next = s.bytes + progressBytes
+				progress.at("reading the snapshot", "keys", pairs, h.pairs, s.bytes-int64(pairs)*keyOverhead)
+			}
 			if !yield(p.key, p.val) {
 				return
 			}
