@@ -91,7 +91,7 @@ func (rep *Report) print(w io.Writer) error {
 		}
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tROLE\tPOSITION\tBEHIND\tCLOCK\tRTT\tVERSION\tNODE PORT\tHTTP\tREDIS")
+	fmt.Fprintln(t, "NODE\tROLE\tPOSITION\tBEHIND\tCLOCK\tRTT\tVERSION\tNODE PORT\tHTTP\tREDIS\tSITE")
 	var silent []embedded.NodeAnswer
 	for _, n := range rep.Nodes {
 		seen := rep.Seen(n, leader)
@@ -102,6 +102,9 @@ func (rep *Report) print(w io.Writer) error {
 			role, position, version = n.Status.Role, fmt.Sprint(n.Status.Position), n.Status.Version
 			if !seen.Voter && role == embedded.RoleFollower {
 				role = "learner"
+			}
+			if seen.Replica && role == "learner" {
+				role = "replica"
 			}
 		}
 		behind, skew, rtt := "-", "-", "-"
@@ -116,7 +119,7 @@ func (rep *Report) print(w io.Writer) error {
 		} else if leader != nil && n.ID != leader.Node {
 			skew = "cut off"
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.ID, role, position, behind, skew, rtt, version, n.Addr, verb.Dash(seen.HTTP), verb.Dash(seen.RESP))
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.ID, role, position, behind, skew, rtt, version, n.Addr, verb.Dash(seen.HTTP), verb.Dash(seen.RESP), verb.Dash(seen.Site))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -125,7 +128,13 @@ func (rep *Report) print(w io.Writer) error {
 		fmt.Fprintf(w, "node %d does not respond: %s\n", n.ID, n.Error)
 	}
 	if leader != nil {
+		if leader.LeaderSite != "" {
+			fmt.Fprintf(w, "the leader should be at %s\n", leader.LeaderSite)
+		}
 		for _, n := range leader.Nodes {
+			if c := n.CatchUp; c != nil && c.Total > 0 {
+				fmt.Fprintf(w, "node %d is catching up: %d %%, %s a second\n", n.ID, 100*c.Done/c.Total, verb.FormatSize(int64(c.Rate)))
+			}
 			if !n.Connected && n.Error != "" {
 				fmt.Fprintf(w, "node %d, which leads, cannot send to node %d: %s\n", leader.Node, n.ID, n.Error)
 			}
