@@ -92,8 +92,7 @@ type Summary struct {
 }
 
 func (s *snapshot) summary() Summary {
-	n := s.tree.Len()
-	return Summary{Position: s.pos, Time: time.UnixMicro(s.time).UTC(), Keys: n, Bytes: s.bytes - int64(n)*keyOverhead}
+	return Summary{Position: s.pos, Time: time.UnixMicro(s.time).UTC(), Keys: s.tree.Len(), Bytes: s.bytes}
 }
 
 // VerifyBackup reads a whole backup, with little memory, and describes its contents. If

@@ -75,13 +75,25 @@ type mutator struct {
 
 var errUndone = errors.New("undone")
 
+// begin reads the sum.
+func (m *mutator) begin(tx engine.Tx) error {
+	m.tx, m.sum = tx, 0
+	b, ok, err := tx.Get(sumKey)
+	if ok {
+		m.sum = binary.LittleEndian.Uint64(b)
+	}
+	return err
+}
+
+// finish writes the sum.
+func (m *mutator) finish(tx engine.Tx) error {
+	return tx.Put(sumKey, binary.LittleEndian.AppendUint64(nil, m.sum))
+}
+
 // run is one transaction: some writes, undone parts of it, and sometimes an error.
 func (m *mutator) run(tx engine.Tx) error {
-	m.tx, m.sum = tx, 0
-	if b, ok, err := tx.Get(sumKey); err != nil {
+	if err := m.begin(tx); err != nil {
 		return err
-	} else if ok {
-		m.sum = binary.LittleEndian.Uint64(b)
 	}
 	sp := tx.(engine.Savepointer)
 	for range 1 + m.rng.IntN(12) {
@@ -101,7 +113,7 @@ func (m *mutator) run(tx engine.Tx) error {
 			m.sum = before
 		}
 	}
-	if err := tx.Put(sumKey, binary.LittleEndian.AppendUint64(nil, m.sum)); err != nil {
+	if err := m.finish(tx); err != nil {
 		return err
 	}
 	if m.rng.IntN(3) == 0 {

@@ -82,7 +82,7 @@ func (db *DB) metrics() []engine.Metric {
 	return []engine.Metric{
 		gauge("engine_position", "Position of the newest committed transaction.", db.durable.Load()),
 		gauge("engine_keys", "Keys in the newest committed state, of all capabilities.", snap.tree.Len()),
-		gauge("engine_data_bytes", "Bytes counted against the memory limit.", snap.bytes),
+		gauge("engine_data_bytes", "Memory allocated for the data, which the memory limit bounds.", snap.tree.Memory()),
 		gauge("engine_memory_limit_bytes", "The memory limit.", db.opts.MemoryBytes),
 		gauge("engine_queued_calls", "Calls waiting to run.", queued),
 		counted("engine_transactions_total", "Committed transactions that wrote.", c.transactions.Load()),

@@ -24,17 +24,21 @@ const (
 // one. A batch can be larger by one transaction.
 const batchBytes = 4 << 20
 
-// keyOverhead is counted for each key in addition to its own and its value's bytes:
-// tree slot, allocation rounding, leaf slack. Measured by `make bench-kv`.
+// keyOverhead estimates the memory of a new key beyond its own and its value's bytes.
+// It decides only whether that one write fits; what the tree has allocated is exact.
 const keyOverhead = 64
+
+// memoryOvershoot is how far writes that grow the data can exceed Options.MemoryBytes:
+// the last one may have to copy and split a leaf, and the allocator rounds.
+const memoryOvershoot = 64 << 10
 
 // Options of an embedded engine. The zero value works.
 type Options struct {
-	// MemoryBytes bounds the data: keys, values and keyOverhead for each pair. Above
-	// it, writes that grow the data fail with engine.ErrMemoryFull. The process needs up
-	// to twice as much: for garbage, kept history, and old data that reads in progress
-	// hold. If such reads would need more than that, writes fail as well, and the oldest
-	// of them is ended. Default 4 GiB.
+	// MemoryBytes bounds the memory that is allocated for the data: keys, values, the
+	// nodes of the tree and their free room. Above it, writes that grow the data fail with
+	// engine.ErrMemoryFull. The process needs up to twice as much: for garbage, kept
+	// history, and old data that reads in progress hold. If such reads would need more than
+	// that, writes fail as well, and the oldest of them is ended. Default 4 GiB.
 	MemoryBytes int64
 
 	// HistoryBytes bounds the memory of the committed changes kept for Changes. At least

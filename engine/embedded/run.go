@@ -18,8 +18,8 @@ const runBudget = 1024
 // speculation is the state that runs ahead of the disk. The runner owns it.
 type speculation struct {
 	tree  *btree.Pairs // the state after the open batch
-	bytes int64        // of the tree, counted for the memory limit
-	limit int64        // of bytes
+	bytes int64        // of its keys and values
+	limit int64        // of the memory of tree
 	vals  *values      // of the tree that are in files
 	open  *batch
 	clock int64           // time of the last transaction that wrote, in microseconds

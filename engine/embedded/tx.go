@@ -169,8 +169,9 @@ func (x *speculation) keep() {
 	}
 }
 
-// size returns the bytes that a pair counts against the memory limit.
-func size(key []byte, val int) int64 { return int64(len(key) + val + keyOverhead) }
+// size returns the bytes of a pair as they are counted for reports. It depends on the
+// contents alone, so it is the same on all nodes; the memory that the tree takes is not.
+func size(key []byte, val int) int64 { return int64(len(key) + val) }
 
 // Get implements engine.Tx.
 func (h *writeTx) Get(key []byte) ([]byte, bool, error) {
@@ -195,7 +196,7 @@ func (h *writeTx) Put(key, val []byte) error {
 	if had {
 		grows -= size(key, len(old.Bytes))
 	}
-	if grows > 0 && x.bytes+grows > x.limit {
+	if !x.fits(grows, had) {
 		return engine.Errorf(engine.CodeMemoryFull, "the data has reached the memory limit of %d bytes", x.limit)
 	}
 	x.bytes += grows
@@ -217,6 +218,15 @@ func (h *writeTx) Delete(key []byte) error {
 	key, _ = x.tx.record(key, old, true, btree.Value{}, false)
 	x.tree.Delete(key)
 	return nil
+}
+
+// fits reports whether the memory limit permits a write that grows the data by so many
+// bytes, with a new key or not. A write that does not grow the data always passes.
+func (x *speculation) fits(grows int64, had bool) bool {
+	if !had {
+		grows += keyOverhead
+	}
+	return grows <= 0 || x.tree.Memory()+grows <= x.limit
 }
 
 // mayWrite checks one write and counts it.

@@ -50,24 +50,8 @@ func TestWriteScannedKey(t *testing.T) {
 	}
 }
 
-// TestReplaceNearLimit: what counts is how much the data grows.
-func TestReplaceNearLimit(t *testing.T) {
-	const limit = 20_000
-	db := open(t, t.TempDir(), Options{MemoryBytes: limit})
-	room := limit - keyOverhead - len("k")
-	for _, c := range []struct {
-		val  int
-		full bool
-	}{{12_000, false}, {15_000, false}, {room + 1, true}, {room, false}, {room, false}, {1, false}, {room + 1, true}} {
-		_, err := db.Update(t.Context(), putting("k", string(make([]byte, c.val))))
-		if errors.Is(err, engine.ErrMemoryFull) != c.full || err != nil && !c.full {
-			t.Errorf("a value of %d bytes: %v", c.val, err)
-		}
-	}
-}
-
-// TestBytesCounted: what counts against the memory limit is exactly what is
-// there, after undone transactions, deletions, replay, snapshot and restart.
+// TestBytesCounted: the bytes that are counted are exactly those of the keys and values, after undone transactions,
+// deletions, replay, snapshot and restart.
 func TestBytesCounted(t *testing.T) {
 	rng := seed.Rand(t)
 	o := Options{FS: memfs.New(1), SnapshotBytes: 1 << 30}

@@ -19,7 +19,7 @@ type snapshot struct {
 	tree    *btree.Pairs
 	pos     engine.Position
 	time    int64      // of the last transaction, in microseconds
-	bytes   int64      // as counted for the memory limit
+	bytes   int64      // of keys and values
 	vals    *values    // of the tree that are in files
 	uses    spill.Uses // of a snapshot file that was just read: its references
 	next    int64      // time of the first transaction after it, atomic; 0: none is durable. Not set in a cluster
