@@ -169,8 +169,8 @@ func (x *speculation) keep() {
 	}
 }
 
-// size returns the bytes of a pair as they are counted for reports. It depends on the
-// contents alone, so it is the same on all nodes; the memory that the tree takes is not.
+// size returns the bytes of a pair in the tree, without what the tree needs beside it. Nodes
+// with the same pairs count the same; the memory that their trees take can differ.
 func size(key []byte, val int) int64 { return int64(len(key) + val) }
 
 // Get implements engine.Tx.
