@@ -63,14 +63,15 @@ type Answer struct {
 
 // Parts of the model that are not measured but follow from the design, and assumptions.
 const (
-	floorBytes  = 128 << 20 // of log before a snapshot, however small the last one is; embedded.Options.SnapshotBytes
-	logShare    = 1.0       // of the last snapshot that the log may grow to before the next one is begun
-	wireFactor  = 1.1       // bytes on the network for one of the log: TLS, framing, acknowledgements
-	mostUse     = 0.7       // of cores, memory, disk and network in steady use: the rest is for snapshots, elections and peaks
-	memoryUse   = 0.8
-	bigResident = 256 << 30 // of one node: beyond it a restart takes long, and machines are dear
-	bigValue    = 1 << 10   // bytes: the CPU of a write was measured with values of 100
-	keysFactor  = 10        // beyond the most measured keys: the model only guesses
+	floorBytes     = 128 << 20 // of log before a snapshot, however small the last one is; embedded.Options.SnapshotBytes
+	leastLog       = 0.25      // of the last snapshot's size: no snapshot is begun with less log; with as much as that size one is
+	recoveryTarget = 2.5       // seconds: a longer recovery begins a snapshot; embedded.DefaultRecoveryTarget
+	wireFactor     = 1.1       // bytes on the network for one of the log: TLS, framing, acknowledgements
+	mostUse        = 0.7       // of cores, memory, disk and network in steady use: the rest is for snapshots, elections and peaks
+	memoryUse      = 0.8
+	bigResident    = 256 << 30 // of one node: beyond it a restart takes long, and machines are dear
+	bigValue       = 1 << 10   // bytes: the CPU of a write was measured with values of 100
+	keysFactor     = 10        // beyond the most measured keys: the model only guesses
 )
 
 // compute applies the model.
@@ -82,7 +83,7 @@ func compute(n Need, m Machine, c constants) Answer {
 	a.Snapshot = n.Keys * (pair + c.snapshotBytes.value)
 	a.SnapshotSeconds = a.Snapshot / c.snapshotRate.value
 	a.LogRate = n.Writes * (pair + c.logBytes.value)
-	due := max(floorBytes, logShare*a.Snapshot)
+	due := max(floorBytes, min(max(recoveryTarget*c.recoveryRate.value-a.Snapshot, leastLog*a.Snapshot), a.Snapshot))
 	a.Log = due + a.LogRate*a.SnapshotSeconds // the log is cut when the snapshot is complete
 	a.Disk = 2*a.Snapshot + a.Log
 	a.Recovery = (a.Snapshot + a.Log) / c.recoveryRate.value
