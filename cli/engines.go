@@ -22,7 +22,7 @@ func openEmbedded(_ context.Context, u *url.URL, o verb.EngineOptions) (engine.E
 	if err != nil {
 		return nil, verb.Mistakes(err)
 	}
-	opt := embedded.Options{MemoryBytes: serve.MemoryLimit(o.MemoryBytes), Logger: o.Logger}
+	opt := embedded.Options{MemoryBytes: serve.MemoryLimit(o.MemoryBytes), SpillBytes: o.SpillBytes, Logger: o.Logger}
 	if o.Cluster != nil {
 		opt.Cluster = *o.Cluster
 	} else if _, err := embedded.OpenAdmin(dir, ""); err == nil {

@@ -43,6 +43,7 @@ type Options struct {
 	web            webOptions
 	acme           acmeOptions
 	memory         int64
+	spill          int64
 	archive        archiveOptions
 	passwordFile   string
 	hosts          []string
@@ -63,6 +64,13 @@ type Options struct {
 
 func MemorySetting(p *int64) verb.Setting {
 	return verb.Setting{Name: "memory", Arg: "SIZE", Help: "memory limit for the data (default half of this machine's memory)", Server: true, Set: verb.Size(p, MinMemory)}
+}
+
+// MinSpill is the least --spill: shorter values take little more memory than their place in a file does.
+const MinSpill = 1 << 10
+
+func spillSetting(p *int64) verb.Setting {
+	return verb.Setting{Name: "spill", Arg: "SIZE", Help: "keep values longer than this in files of the data folder, not in memory (default all values are in memory)", Server: true, Set: verb.Size(p, MinSpill)}
 }
 
 func (o *Options) Settings() []verb.Setting {
@@ -86,7 +94,7 @@ func (o *Options) Settings() []verb.Setting {
 // ofEmbedded returns the settings that only the embedded engine has. They record in o.embeddedOnly that they
 // are set.
 func (o *Options) ofEmbedded() []verb.Setting {
-	settings := slices.Concat([]verb.Setting{MemorySetting(&o.memory)}, o.archive.settings(), o.node.Settings())
+	settings := slices.Concat([]verb.Setting{MemorySetting(&o.memory), spillSetting(&o.spill)}, o.archive.settings(), o.node.Settings())
 	for i, s := range settings {
 		settings[i].Set = func(v string) error {
 			o.embeddedOnly = append(o.embeddedOnly, s.Name)
@@ -176,7 +184,7 @@ func (o *Options) open(ctx context.Context, p verb.Process, log *slog.Logger) (e
 	if err != nil {
 		return nil, err
 	}
-	eng, err := p.Engines.Open(ctx, verb.FolderURL(o.folder()), verb.EngineOptions{MemoryBytes: o.memory, Cluster: &node, Logger: log})
+	eng, err := p.Engines.Open(ctx, verb.FolderURL(o.folder()), verb.EngineOptions{MemoryBytes: o.memory, SpillBytes: o.spill, Cluster: &node, Logger: log})
 	return eng, cluster.Explain(err)
 }
 

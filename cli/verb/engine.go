@@ -29,6 +29,7 @@ type EngineOptions struct {
 	// Only for the embedded engine: the most bytes that data may take, where 0 is half of the machine's memory;
 	// and how a node takes part in its cluster. If Cluster is nil, Open refuses the folder of a node.
 	MemoryBytes int64
+	SpillBytes  int64 // values longer than this are in files; 0: all are in memory
 	Cluster     *embedded.ClusterOptions
 }
 

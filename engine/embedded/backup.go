@@ -169,7 +169,7 @@ func RestoreChanges(r io.Reader, after iter.Seq2[engine.Change, error], dir stri
 	if err != nil {
 		return Summary{}, err
 	}
-	for _, d := range []string{dir, filepath.Join(dir, snapshotDir), filepath.Join(dir, logDir)} {
+	for _, d := range []string{dir, filepath.Join(dir, snapshotDir), filepath.Join(dir, logDir), filepath.Join(dir, valueDir)} {
 		if names, err := o.FS.List(d); err == nil && len(names) > 0 {
 			return Summary{}, engine.Errorf(engine.CodeInvalid, "%s is not empty: restore makes a new data folder", d)
 		}

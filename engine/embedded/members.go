@@ -51,8 +51,11 @@ func (g *group) handle(ctx context.Context, from uint64, method string, in json.
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if method == methodStatus {
+	switch method {
+	case methodStatus:
 		return g.status(), nil
+	case methodValue:
+		return g.value(ctx, in)
 	}
 	name, only := method, false
 	if len(method) > len(toLeader) && method[:len(toLeader)] == toLeader {

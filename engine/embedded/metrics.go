@@ -55,7 +55,7 @@ func counted[N int | int64 | uint64 | float64](name, help string, v N) engine.Me
 // Metrics implements engine.Meter.
 func (db *DB) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
-		all := append(db.metrics(), db.memoryMetrics()...)
+		all := slices.Concat(db.metrics(), db.memoryMetrics(), db.spill.metrics())
 		if g := db.group; g != nil && g.node != nil {
 			all = append(all, g.metrics()...)
 		}

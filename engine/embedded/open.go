@@ -69,6 +69,9 @@ func Open(dir string, o Options) (*DB, error) {
 			return nil, errors.Join(err, db.closeValues(), db.log.Close(), unlock())
 		}
 	}
+	if db.group != nil {
+		db.spill.fetch = db.group.fetchValue
+	}
 	db.spill.start(db.exec, db.snap.Load)
 	go db.tidy()
 	return db, nil

@@ -51,14 +51,16 @@ type spiller struct {
 	store *spill.Store
 	w     *spill.Writer
 	opts  Options
-	limit int // bytes; 0: nothing is spilled
+	limit int                                           // bytes; 0: nothing is spilled
+	fetch func(key []byte, r spill.Ref) ([]byte, error) // another node's copy of a value; nil: there is no other node
 
-	mu    sync.Mutex          // guards the fields below
-	due   map[string]struct{} // keys that may have a value to move
-	bytes int                 // of their values
-	all   bool                // all keys must be looked at
-	plan  []uint32            // files to compact
-	came  map[string][]uint32 // value files of received snapshots that are not installed
+	mu     sync.Mutex           // guards the fields below
+	due    map[string]struct{}  // keys that may have a value to move
+	bytes  int                  // of their values
+	all    bool                 // all keys must be looked at
+	plan   []uint32             // files to compact
+	ailing map[string]spill.Ref // damaged values, by key
+	came   map[string][]uint32  // value files of received snapshots that are not installed
 
 	wake  chan struct{}
 	stop  chan struct{}
@@ -75,7 +77,7 @@ type spiller struct {
 func newSpiller(o Options, store *spill.Store) *spiller {
 	s := &spiller{
 		store: store, w: store.NewWriter(), opts: o, limit: int(o.SpillBytes), all: o.SpillBytes > 0,
-		due: map[string]struct{}{}, came: map[string][]uint32{}, wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		due: map[string]struct{}{}, came: map[string][]uint32{}, ailing: map[string]spill.Ref{}, wake: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	s.live.Store(&spill.Use{})
 	return s
@@ -156,6 +158,7 @@ func (s *spiller) loop() {
 		case <-s.wake:
 		case <-tick.C:
 		}
+		s.heal()
 		err := s.work()
 		if was := s.failing.Swap(err != nil); err != nil && !was {
 			s.opts.Logger.Error("values could not be moved to files and stay where they are; it will be retried", "err", err)
@@ -427,10 +430,36 @@ func (s *spiller) rescue(set *spill.Set, recs []spill.Record) error {
 	return nil
 }
 
-// damaged counts a value that could not be read.
-func (s *spiller) damaged(key []byte, r spill.Ref, err error) {
-	s.bad.Add(1)
-	s.opts.Logger.Error("a value on disk is damaged", "err", err, "bytes", r.Len)
+// metrics returns the metrics of value files; none if there is no such file and none is
+// wanted.
+func (s *spiller) metrics() []engine.Metric {
+	set, live := s.store.Set(), s.live.Load()
+	if s.limit == 0 && set.Len() == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	waiting, plan := s.bytes, len(s.plan)
+	s.mu.Unlock()
+	failing := 0
+	if s.failing.Load() {
+		failing = 1
+	}
+	return []engine.Metric{
+		gauge("engine_spill_files", "Value files.", set.Len()),
+		gauge("engine_spill_file_bytes", "Bytes of value files.", set.Bytes()),
+		gauge("engine_spill_values", "Values in files, as of the newest snapshot file.", live.Values),
+		gauge("engine_spill_live_bytes", "Bytes of value files that the newest snapshot file uses. The rest is dead or newer.", live.Bytes),
+		gauge("engine_spill_waiting_bytes", "Bytes of long values in memory that will be moved to files.", waiting),
+		gauge("engine_spill_waiting_compactions", "Value files that will be compacted.", plan),
+		gauge("engine_spill_failing", "1 if values could not be moved to files the last time; they stay in memory and in the log.", failing),
+		counted("engine_spill_moved_values_total", "Values moved to files.", s.spilled.Load()),
+		counted("engine_spill_moved_bytes_total", "Bytes of those values.", s.spilledBytes.Load()),
+		counted("engine_spill_reads_total", "Values read from files.", s.reads.Load()),
+		counted("engine_spill_damaged_reads_total", "Reads of values in files that failed: damaged or unreadable.", s.bad.Load()),
+		counted("engine_spill_healed_values_total", "Damaged values replaced by another node's copy.", s.healed.Load()),
+		counted("engine_spill_compactions_total", "Value files compacted.", s.compacted.Load()),
+		counted("engine_spill_compacted_bytes_total", "Bytes of values moved by compactions.", s.compactedBytes.Load()),
+	}
 }
 
 // openValues opens the folder of value files with those that a snapshot uses.

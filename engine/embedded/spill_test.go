@@ -1,16 +1,21 @@
 package embedded
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal/memfs"
+	"github.com/skerrydb/skerry/spill"
 )
 
 // spilling returns options with which values of more than 100 bytes are in files.
@@ -258,4 +263,112 @@ func TestSpillInCluster(t *testing.T) {
 			t.Errorf("node 3 after a restart, key %d: %.20q, %v", i, got, err)
 		}
 	}
+}
+
+// TestSpillHeals: a damaged value is replaced by another node's copy, one that needs
+// several calls too.
+func TestSpillHeals(t *testing.T) {
+	c := newTrioOf(t, 2, func(_ uint64, o *Options) { o.SpillBytes, o.spillSoon = 100, true })
+	vals := map[string]string{"a": long(1), "b": long(2), "huge": strings.Repeat("x", 5<<20)}
+	for key, val := range vals {
+		c.put(key, val)
+	}
+	awaitInFiles(t, c.dbs[2], 3)
+	showSwaps(t, c.dbs[2], 3)
+	names, err := filepath.Glob(filepath.Join(c.dirs[2], valueDir, "*.val"))
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 20; i < len(data); i += 97 {
+			data[i] ^= 1
+		}
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key, val := range vals {
+		if got, err := c.get(2, key, engine.Read{}); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("%s, damaged: %.20q, %v", key, got, err)
+		}
+		eventually.True(t, "the other node's copy of "+key, func() bool {
+			got, err := c.get(2, key, engine.Read{})
+			if err == nil && got != val {
+				t.Fatalf("%s: wrong bytes", key)
+			}
+			return err == nil
+		})
+	}
+	if n := c.dbs[2].spill.healed.Load(); n != 3 {
+		t.Errorf("%d values were healed", n)
+	}
+}
+
+// TestSpillDiskFull: values that cannot be moved for lack of space stay in memory, and
+// are moved when there is space.
+func TestSpillDiskFull(t *testing.T) {
+	fs := memfs.New(1)
+	o := spilling(fs)
+	o.reserveBytes = 1 << 20
+	db := open(t, "data", o)
+	put(t, db, "first", "short") // the log has reserved its space
+	fs.LimitSpace(0)
+	for i := range 10 {
+		put(t, db, fmt.Sprintf("key %02d", i), long(i))
+	}
+	eventually.True(t, "the metric", db.spill.failing.Load)
+	if n := inFiles(t, db); n != 0 {
+		t.Errorf("%d values in files of a full disk", n)
+	}
+	for i := range 10 {
+		want(t, db, fmt.Sprintf("key %02d", i), long(i))
+	}
+	fs.LimitSpace(-1)
+	awaitInFiles(t, db, 10)
+	eventually.True(t, "the metric to clear", func() bool { return !db.spill.failing.Load() })
+}
+
+// TestSpillMissingFile: a folder whose value file is missing is refused, and Check names
+// the file.
+func TestSpillMissingFile(t *testing.T) {
+	fs := memfs.New(1)
+	db := open(t, "data", spilling(fs))
+	put(t, db, "key", long(1))
+	showSwaps(t, db, 1)
+	if _, err := db.saveSnapshot(); err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	const path = "data/vals/00000001.val"
+	if err := fs.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open("data", spilling(fs)); !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), path) {
+		t.Errorf("open without the file: %v", err)
+	}
+	if rep, err := Check("data", Options{FS: fs}, nil); err != nil || len(rep.Problems) != 1 || !strings.Contains(rep.Problems[0], path) {
+		t.Errorf("check: %v, %v", rep.Problems, err)
+	}
+}
+
+// FuzzPairs decodes any content of a snapshot of format 3 and encodes it again.
+func FuzzPairs(f *testing.F) {
+	f.Add(appendPair(appendPair(nil, pair{[]byte("a"), btree.Value{Bytes: []byte("value")}}, true),
+		pair{[]byte("b"), btree.Value{Bytes: spill.Ref{File: 1, Off: 20, Len: 5}.Append(nil), Marked: true}}, true), uint64(2))
+	f.Fuzz(func(t *testing.T, b []byte, n uint64) {
+		var again []byte
+		for p, err := range readPairs(bytes.NewReader(b), head{pairs: n, refs: true}) {
+			if err != nil {
+				return
+			}
+			again = appendPair(again, p, true)
+		}
+		if len(again) > len(b) { // lengths may have been longer than necessary
+			t.Errorf("%x became %x", b, again)
+		}
+	})
 }
