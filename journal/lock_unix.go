@@ -38,6 +38,8 @@ func (osFS) Lock(path string) (unlock func() error, err error) {
 	}
 	return func() error {
 		_, err := f.WriteAt([]byte(strings.Repeat(" ", 20)+"\n"), 0)
-		return errors.Join(err, f.Close())
+		// Close alone would not release the lock while a process that this one is starting
+		// still has its copy of the descriptor, between fork and exec.
+		return errors.Join(err, syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 	}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -85,6 +86,47 @@ func TestSecondProcess(t *testing.T) {
 	_, err = journal.LockDir(journal.OS(), dir)
 	if !errors.As(err, &locked) || locked.Pid != os.Getpid() {
 		t.Fatalf("second lock by the same process: %v", err)
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if unlock, err = journal.LockDir(journal.OS(), dir); err != nil {
+		t.Fatalf("after unlock: %v", err)
+	}
+	unlock()
+}
+
+// TestUnlockBesideFork: unlocking releases the folder although a copy of the descriptor is
+// still open, as in a process that is being started, between fork and exec.
+func TestUnlockBesideFork(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := journal.LockDir(journal.OS(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies := 0
+	for _, e := range fds {
+		name, _ := os.Readlink("/proc/self/fd/" + e.Name())
+		if filepath.Dir(name) != dir {
+			continue
+		}
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := syscall.Dup(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(kept)
+		copies++
+	}
+	if copies != 1 {
+		t.Fatalf("%d descriptors of files in the folder", copies)
 	}
 	if err := unlock(); err != nil {
 		t.Fatal(err)
