@@ -13,19 +13,23 @@ import (
 	"github.com/skerrydb/skerry/cli/cluster"
 )
 
-var plainBlock = regexp.MustCompile("(?sm)^```\n(.*?)^```$")
+// codeBlock matches a block of code with its language.
+var codeBlock = regexp.MustCompile("(?sm)^```(\\w*)\n(.*?)^```$")
 
-// documented returns the commands of each code block of docs/cluster.md, without
-// their comments.
+// documented returns the commands of each code block of docs/cluster.md that names no
+// language, without their comments.
 func documented(t *testing.T) (blocks [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/cluster.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, block := range plainBlock.FindAllStringSubmatch(string(text), -1) {
+	for _, block := range codeBlock.FindAllStringSubmatch(string(text), -1) {
+		if block[1] != "" {
+			continue
+		}
 		var lines []string
-		for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", " ")) {
+		for line := range strings.Lines(strings.ReplaceAll(block[2], "\\\n", " ")) {
 			line, _, _ = strings.Cut(line, " #")
 			lines = append(lines, strings.TrimSpace(line))
 		}

@@ -183,7 +183,10 @@ func TestClusterOfThree(t *testing.T) {
 	if code, body := get(t, c.proc[2].HTTP+"/db/from1"); code != 200 || body != "here" {
 		t.Errorf("HTTP: %d %q", code, body)
 	}
-	out := c.s.run("skerry cluster status --data n2")
+	if out := c.s.run("skerry cluster status --data n2"); !strings.Contains(out, " leads; 3 of 3 voters connected") || strings.Count(out, "  voter  ") != 2 {
+		t.Errorf("picture: %s", out)
+	}
+	out := c.s.run("skerry cluster status --table --data n2")
 	if strings.Count(out, "follower") != 2 || strings.Count(out, "leader") != 1 || strings.Contains(out, "[") {
 		t.Errorf("status: %s", out)
 	}

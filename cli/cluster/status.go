@@ -14,16 +14,33 @@ import (
 
 var clusterStatusVerb = verb.Verb{
 	Name: "cluster status", Short: "show the nodes: which one leads, which ones respond, how far each one is",
-	Long: `--data can be the folder of any node, even while it is in use. Every node is asked.
-BEHIND is the number of the leader's log records that the node has not acknowledged yet,
-CLOCK how far its clock is ahead of the leader's. The exit code is 1 if no leader has a
-majority.`,
+	Long: `--data can be the folder of any node, even while it is in use. Every node is asked. The
+picture shows the nodes below their sites and what is wrong with them. BEHIND is the
+number of the leader's log records that the node has not acknowledged yet, RTT the round
+trip from the leader. --table adds the addresses for clients, versions, positions and
+CLOCK, which is how far a node's clock is ahead of the leader's. The exit code is 1 if no
+leader has a majority.`,
 	Start: func(verb.App) verb.Action {
 		var dir string
-		var asJSON bool
-		settings := append(verb.Data(&dir, nil, "./data"), verb.JSON(&asJSON))
+		var table, asJSON bool
+		settings := append(verb.Data(&dir, nil, "./data"),
+			verb.Setting{Name: "table", Help: "print a table with more columns instead of the picture", Set: verb.Toggle(&table)},
+			verb.JSON(&asJSON))
 		return verb.Action{Settings: settings, Check: verb.NoArguments, Do: func(ctx context.Context, p verb.Process, _ []string) error {
-			return clusterStatus(ctx, p, dir, asJSON)
+			return clusterStatus(ctx, p, dir, func(rep *Report) error {
+				switch {
+				case asJSON:
+					return verb.PrintJSON(p.Stdout, rep)
+				case table:
+					return rep.print(p.Stdout)
+				}
+				s := asciiStrokes
+				if p.Draws(p.Stdout) {
+					s = lineStrokes
+				}
+				_, err := io.WriteString(p.Stdout, rep.picture(s))
+				return err
+			})
 		}}
 	},
 }
@@ -48,7 +65,7 @@ func LeaderOf(answers []embedded.NodeAnswer) uint64 {
 	return leader
 }
 
-func clusterStatus(ctx context.Context, p verb.Process, dir string, asJSON bool) error {
+func clusterStatus(ctx context.Context, p verb.Process, dir string, show func(*Report) error) error {
 	a, err := openAdmin(p, dir)
 	if err != nil {
 		return err
@@ -64,14 +81,10 @@ func clusterStatus(ctx context.Context, p verb.Process, dir string, asJSON bool)
 			answered++
 		}
 	}
-	if asJSON {
-		err = verb.PrintJSON(p.Stdout, rep)
-	} else {
-		err = rep.print(p.Stdout)
+	if err := show(&rep); err != nil {
+		return err
 	}
 	switch {
-	case err != nil:
-		return err
 	case len(rep.Nodes) == 0:
 		return fmt.Errorf("node %d does not know the addresses of the other nodes yet: start it first", a.Self())
 	case answered == 0:
@@ -82,14 +95,10 @@ func clusterStatus(ctx context.Context, p verb.Process, dir string, asJSON bool)
 	return nil
 }
 
+// print prints the table.
 func (rep *Report) print(w io.Writer) error {
 	fmt.Fprintf(w, "cluster %s, term %d\n", rep.Cluster, rep.Term)
-	var leader *embedded.ClusterStatus
-	for _, n := range rep.Nodes {
-		if n.ID == rep.Leader {
-			leader = n.Status
-		}
-	}
+	leader := rep.leader()
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "NODE\tROLE\tPOSITION\tBEHIND\tCLOCK\tRTT\tVERSION\tNODE PORT\tHTTP\tREDIS\tSITE")
 	var silent []embedded.NodeAnswer

@@ -34,6 +34,25 @@ func (p Process) colors(w io.Writer) bool {
 	})
 }
 
+// Draws reports whether w is a terminal that shows UTF-8, and so lines and boxes.
+func (p Process) Draws(w io.Writer) bool {
+	return Terminal(w) && !slices.Contains(p.Environ, "TERM=dumb") && p.utf8()
+}
+
+// utf8 reports whether the locale's encoding is UTF-8. As in POSIX, the first of three variables that is set
+// decides.
+func (p Process) utf8() bool {
+	for _, name := range []string{"LC_ALL=", "LC_CTYPE=", "LANG="} {
+		for _, v := range slices.Backward(p.Environ) {
+			if locale, ok := strings.CutPrefix(v, name); ok && locale != "" {
+				locale = strings.ToLower(locale)
+				return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
+			}
+		}
+	}
+	return false
+}
+
 // Terminal reports whether w is a terminal.
 func Terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/peer"
 )
 
 // Roles of a node.
@@ -12,6 +13,9 @@ const (
 	RoleFollower = "follower"
 	RoleNone     = "without a leader"
 )
+
+// ClockTolerance is how far the clocks of two nodes may be apart before it is logged and shown.
+const ClockTolerance = peer.DefaultSkew
 
 // ClusterStatus is one node's report about itself and the cluster.
 type ClusterStatus struct {
