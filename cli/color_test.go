@@ -30,3 +30,29 @@ func TestColors(t *testing.T) {
 		}
 	}
 }
+
+// TestLines: a terminal whose locale is UTF-8 gets lines; other terminals, files and pipes get ASCII.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	need(t, "script")
+	s := newShell(t)
+	s.run("skerry cluster init --data n1 --node localhost:1")
+	const status = "skerry cluster status --data n1"
+	const terminal = "TERM=xterm script -qec '" + status + "' /dev/null </dev/null"
+	for _, c := range []struct {
+		command string
+		want    bool
+	}{
+		{"LANG=C.UTF-8 " + terminal, true},
+		{"LANG=C LC_CTYPE=en_US.utf8 " + terminal, true},
+		{"LC_ALL=C LANG=C.UTF-8 " + terminal, false},
+		{terminal, false},
+		{"LANG=C.UTF-8 " + strings.Replace(terminal, "xterm", "dumb", 1), false},
+		{"LANG=C.UTF-8 " + status, false},
+	} {
+		out := s.run("unset LC_ALL LC_CTYPE LANG; " + c.command)
+		if lines, ascii := strings.Contains(out, "└─ 1 "), strings.Contains(out, "`- 1 "); lines != c.want || ascii == c.want {
+			t.Errorf("%s: lines %v\n%q", c.command, lines, out)
+		}
+	}
+}
