@@ -17,7 +17,7 @@ func TestApply(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			r := seed.Rand(t)
 			tree, m := newInts(), model{}
-			for round := range 30 {
+			for round := range rounds(30) {
 				kept, was := tree.Clone(), slices.Clone(m)
 				if r.IntN(2) == 0 {
 					kept = tree.Clone() // and the other way around
@@ -39,6 +39,14 @@ func TestApply(t *testing.T) {
 			}
 		})
 	}
+}
+
+// rounds returns a third of n for short tests, because the race detector is slow on long keys.
+func rounds(n int) int {
+	if testing.Short() {
+		return n / 3
+	}
+	return n
 }
 
 // randomBatch returns writes and the old length of each, and does them in the model.
@@ -75,7 +83,7 @@ func TestGetMany(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(keyKinds)) {
 		r := seed.Rand(t)
 		tree := NewPairs()
-		for range 20 {
+		for range rounds(20) {
 			keys := make([][]byte, r.IntN(3*manyKeys))
 			for i := range keys {
 				keys[i] = keyKinds[kind](r)

@@ -64,7 +64,7 @@ func (lf *leaf) val(i int) Value {
 	marked := x&markBit != 0
 	from := recordHead + int(x&^markBit)
 	if n == isOutside {
-		return Value{lf.out.vals[binary.LittleEndian.Uint16(b[from:])], marked}
+		return Value{lf.out.val(b[from:]), marked}
 	}
 	return Value{b[from : from+n : from+n], marked}
 }
@@ -77,7 +77,7 @@ func (lf *leaf) pair(i int) ([]byte, Value) {
 	from := recordHead + int(x&^markBit)
 	key := b[recordHead:from:from]
 	if n == isOutside {
-		return key, Value{lf.out.vals[binary.LittleEndian.Uint16(b[from:])], marked}
+		return key, Value{lf.out.val(b[from:]), marked}
 	}
 	return key, Value{b[from : from+n : from+n], marked}
 }

@@ -15,7 +15,11 @@ import (
 // order of four steps of eight kinds, and then checks what each of them holds.
 // The tree has a few leaves below one inner node, so that both kinds are shared.
 func TestForcedInterleavings(t *testing.T) {
-	const kinds, steps = 8, 4
+	const kinds = 8
+	steps := 4
+	if testing.Short() {
+		steps = 3
+	}
 	key := func(i int) []byte { return binary.BigEndian.AppendUint16([]byte("key"), uint16(i)) }
 	base, baseModel := newInts(), model{}
 	for i := range 3 * leafKeys {

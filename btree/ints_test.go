@@ -32,7 +32,7 @@ func decode(v Value) int {
 		panic(fmt.Sprintf("value %q is no number", v.Bytes))
 	}
 	n := int(binary.BigEndian.Uint64(v.Bytes))
-	if !encode(n).Equal(v) || cap(v.Bytes) != len(v.Bytes) && len(v.Bytes) <= maxInline {
+	if !encode(n).Equal(v) || cap(v.Bytes) != len(v.Bytes) {
 		panic(fmt.Sprintf("value %q (capacity %d, marked %v) is not that of %d", v.Bytes, cap(v.Bytes), v.Marked, n))
 	}
 	return n

@@ -1,5 +1,7 @@
 package btree
 
+import "encoding/binary"
+
 // outside has the values of a leaf that are too long for its blob. A record has the index
 // of its value, which never changes. Like a node, it belongs to a tree or is shared.
 type outside struct {
@@ -11,6 +13,12 @@ type outside struct {
 // outsideRooms are the capacities of outside.vals: each fills a size class of the
 // allocator.
 var outsideRooms = [...]int{1, 2, 4, 8, 16, 37, leafKeys + 2}
+
+// val returns the value whose index is in a record. Its capacity equals its length.
+func (out *outside) val(index []byte) []byte {
+	v := out.vals[binary.LittleEndian.Uint16(index)]
+	return v[:len(v):len(v)]
+}
 
 // addOutside copies val and returns its index.
 func (lf *leaf) addOutside(val []byte) int {

@@ -64,7 +64,7 @@ func (b *loader) add(key []byte, v Value) error {
 	case bytes.Compare(b.last(), key) >= 0:
 		return &OrderError{Index: b.n}
 	}
-	if b.next.n == loadLeaf || !b.next.fits(len(key), len(v.Bytes)) {
+	for b.next.n == loadLeaf || !b.next.fits(len(key), len(v.Bytes)) { // closeLeaf may leave long keys
 		b.closeLeaf()
 	}
 	lf := b.next
