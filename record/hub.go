@@ -72,7 +72,7 @@ func (h *hub) run(ctx context.Context) error {
 // follow matches changes until the feed ends the subscription.
 func (h *hub) follow(ctx context.Context) error {
 	if !h.known {
-		pos, err := h.load(ctx)
+		pos, err := h.load(ctx, 0)
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (h *hub) follow(ctx context.Context) error {
 				return sub.Err()
 			}
 			if keys.EpochOf(c) {
-				if _, err := h.load(ctx); err != nil {
+				if _, err := h.load(ctx, c.Pos); err != nil {
 					h.m.endAll(err)
 				}
 			}
@@ -104,10 +104,10 @@ func (h *hub) follow(ctx context.Context) error {
 	}
 }
 
-// load reads the current collections on this node and ends the streams of those that changed.
-func (h *hub) load(ctx context.Context) (engine.Position, error) {
+// load reads the collections on this node, as of a position or later, and ends the streams of those that changed.
+func (h *hub) load(ctx context.Context, atLeast engine.Position) (engine.Position, error) {
 	var now *catalog
-	pos, err := h.db.eng.View(ctx, engine.Read{Level: engine.Local}, func(tx engine.Tx) (err error) {
+	pos, err := h.db.eng.View(ctx, engine.Read{Level: engine.Local, AtLeast: atLeast}, func(tx engine.Tx) (err error) {
 		now, err = h.db.load(tx)
 		return err
 	})
@@ -120,7 +120,7 @@ func (h *hub) load(ctx context.Context) (engine.Position, error) {
 // current reports whether the hub uses the collections in c. If not, it first reads them again.
 func (h *hub) current(ctx context.Context, c *catalog) bool {
 	if h.m.catalog.epoch != c.epoch {
-		if _, err := h.load(ctx); err != nil {
+		if _, err := h.load(ctx, 0); err != nil {
 			return false
 		}
 	}
