@@ -256,6 +256,9 @@ func changeMembers(w *world) {
 	var context []byte
 	if len(spare) > 0 && w.chance(0.6) {
 		m := spare[w.rng.IntN(len(spare))]
+		if !w.plan.isReplica(m.id) && w.full() {
+			return
+		}
 		steps = append(steps, raft.Step{Op: raft.AddLearner, Node: m.id})
 		info := simInfo(m.id)
 		info.Replica = w.plan.isReplica(m.id)

@@ -94,6 +94,12 @@ func harmReplica(w *world) {
 	}
 }
 
+// full reports whether there is no room for a node that is no replica, as promote and mayAdd do.
+func (w *world) full() bool {
+	_, others := w.leader().db.exec.at.roster.counts()
+	return others >= MaxNodes
+}
+
 // moveVote makes a replica a voter, or a voter a replica, as promote and demote do.
 func moveVote(w *world) {
 	n, m := w.leader(), w.someReplica()
@@ -110,6 +116,8 @@ func moveVote(w *world) {
 		if m == n {
 			return // the leader hands over first
 		}
+	} else if w.full() {
+		return
 	}
 	step.Node = m.id
 	info, member := n.db.exec.at.roster.node(m.id)
