@@ -14,18 +14,10 @@ var clusterLeaveVerb = verb.Verb{
 	Long: `The other nodes continue without it, and its process stops. The folder keeps its data
 but can never be a node of the cluster again: a new node needs a new invitation.`,
 	Start: func(verb.App) verb.Action {
-		var dir string
-		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: verb.NoArguments, Do: func(ctx context.Context, p verb.Process, _ []string) error {
-			a, err := openAdmin(p, dir)
-			if err != nil {
-				return err
-			}
-			if err := change(ctx, func(ctx context.Context) error { return a.Remove(ctx, a.Self()) }); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(p.Stdout, "node %d has left cluster %s; its process stops by itself\n", a.Self(), a.Cluster())
+		return changing(verb.NoArguments, func(ctx context.Context, a *embedded.Admin) error { return a.Remove(ctx, a.Self()) }, func(ctx context.Context, p verb.Process, a *embedded.Admin) error {
+			_, err := fmt.Fprintf(p.Stdout, "node %d has left cluster %s; its process stops by itself\n", a.Self(), a.Cluster())
 			return err
-		}}
+		})
 	},
 }
 
@@ -35,20 +27,12 @@ var clusterRemoveVerb = verb.Verb{
 node, invite a new one. A change of members needs a majority of the nodes; without one,
 see skerry help cluster recover.`,
 	Start: func(verb.App) verb.Action {
-		var dir string
 		var id uint64
 		check := func(rest []string) (err error) { id, err = nodeID(rest, true); return err }
-		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
-			a, err := openAdmin(p, dir)
-			if err != nil {
-				return err
-			}
-			if err := change(ctx, func(ctx context.Context) error { return a.Remove(ctx, id) }); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(p.Stdout, "node %d is no longer a member of cluster %s\n", id, a.Cluster())
+		return changing(check, func(ctx context.Context, a *embedded.Admin) error { return a.Remove(ctx, id) }, func(ctx context.Context, p verb.Process, a *embedded.Admin) error {
+			_, err := fmt.Fprintf(p.Stdout, "node %d is no longer a member of cluster %s\n", id, a.Cluster())
 			return err
-		}}
+		})
 	},
 }
 
@@ -56,21 +40,29 @@ var clusterTransferVerb = verb.Verb{
 	Name: "cluster transfer", Args: "[ID]", Short: "make another node the leader: node ID, or the most up-to-date one",
 	Long: `A server that gets SIGTERM does this by itself. Writes wait for a moment; none is lost.`,
 	Start: func(verb.App) verb.Action {
-		var dir string
 		var id uint64
 		check := func(rest []string) (err error) { id, err = nodeID(rest, false); return err }
-		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
-			a, err := openAdmin(p, dir)
-			if err != nil {
-				return err
-			}
-			if err := change(ctx, func(ctx context.Context) error { return a.Transfer(ctx, id) }); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(p.Stdout, "node %d leads\n", nowLeads(ctx, a))
+		return changing(check, func(ctx context.Context, a *embedded.Admin) error { return a.Transfer(ctx, id) }, func(ctx context.Context, p verb.Process, a *embedded.Admin) error {
+			_, err := fmt.Fprintf(p.Stdout, "node %d leads\n", nowLeads(ctx, a))
 			return err
-		}}
+		})
 	},
+}
+
+// changing returns the action of a verb that makes one change of the cluster, by do, and then prints what has
+// changed, by done.
+func changing(check func([]string) error, do func(context.Context, *embedded.Admin) error, done func(context.Context, verb.Process, *embedded.Admin) error) verb.Action {
+	var dir string
+	return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+		a, err := openAdmin(p, dir)
+		if err != nil {
+			return err
+		}
+		if err := change(ctx, func(ctx context.Context) error { return do(ctx, a) }); err != nil {
+			return err
+		}
+		return done(ctx, p, a)
+	}}
 }
 
 // nowLeads waits until an elected node accepts calls, and returns its id, or 0 if that takes too long.

@@ -13,24 +13,16 @@ var clusterPromoteVerb = verb.Verb{
 	Long: `The node gets its vote once it has caught up. A cluster has at most 7 nodes that are no
 replicas.`,
 	Start: func(verb.App) verb.Action {
-		var dir string
 		var id uint64
 		check := func(rest []string) (err error) { id, err = nodeID(rest, true); return err }
-		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
-			a, err := openAdmin(p, dir)
-			if err != nil {
-				return err
-			}
-			if err := change(ctx, func(ctx context.Context) error { return a.Promote(ctx, id) }); err != nil {
-				return err
-			}
+		return changing(check, func(ctx context.Context, a *embedded.Admin) error { return a.Promote(ctx, id) }, func(ctx context.Context, p verb.Process, a *embedded.Admin) error {
 			what := "gets a vote once it has caught up"
 			if votes(ctx, a, id) {
 				what = "has a vote"
 			}
-			_, err = fmt.Fprintf(p.Stdout, "node %d %s\n", id, what)
+			_, err := fmt.Fprintf(p.Stdout, "node %d %s\n", id, what)
 			return err
-		}}
+		})
 	},
 }
 
@@ -57,20 +49,12 @@ var clusterDemoteVerb = verb.Verb{
 	Long: `A leader hands over first. The other voters must be able to continue: a majority of them
 must be running. cluster promote reverses it.`,
 	Start: func(verb.App) verb.Action {
-		var dir string
 		var id uint64
 		check := func(rest []string) (err error) { id, err = nodeID(rest, true); return err }
-		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
-			a, err := openAdmin(p, dir)
-			if err != nil {
-				return err
-			}
-			if err := change(ctx, func(ctx context.Context) error { return a.Demote(ctx, id) }); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(p.Stdout, "node %d is a replica\n", id)
+		return changing(check, func(ctx context.Context, a *embedded.Admin) error { return a.Demote(ctx, id) }, func(ctx context.Context, p verb.Process, a *embedded.Admin) error {
+			_, err := fmt.Fprintf(p.Stdout, "node %d is a replica\n", id)
 			return err
-		}}
+		})
 	},
 }
 
@@ -80,7 +64,7 @@ var clusterLeaderSiteVerb = verb.Verb{
 that has been healthy and up to date for a while. If none is, the leader stays where it
 is. All nodes remember the setting.`,
 	Start: func(verb.App) verb.Action {
-		var dir, name string
+		var name string
 		check := func(rest []string) error {
 			if len(rest) != 1 {
 				return verb.Usagef("needs the name of one site, or - for anywhere")
@@ -93,20 +77,14 @@ is. All nodes remember the setting.`,
 			}
 			return nil
 		}
-		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
-			a, err := openAdmin(p, dir)
-			if err != nil {
-				return err
-			}
-			if err := change(ctx, func(ctx context.Context) error { return a.PreferSite(ctx, name) }); err != nil {
-				return err
-			}
+		return changing(check, func(ctx context.Context, a *embedded.Admin) error { return a.PreferSite(ctx, name) }, func(ctx context.Context, p verb.Process, a *embedded.Admin) error {
+			var err error
 			if name == "" {
 				_, err = fmt.Fprintln(p.Stdout, "the leader may be at any site")
 			} else {
 				_, err = fmt.Fprintf(p.Stdout, "the leader should be at %s\n", name)
 			}
 			return err
-		}}
+		})
 	},
 }
