@@ -197,6 +197,9 @@ func (x *executor) reset() {
 	from := *x.current() // a copy: show writes to it
 	from.applied = x.at
 	x.show(&from)
+	if x.vals != from.vals {
+		x.unmoved()
+	}
 	x.restart(&from)
 	x.broken = nil
 	x.committing = nil

@@ -61,6 +61,7 @@ type executor struct {
 	show     func(*snapshot) // makes a durable state visible to readers
 	record   func(*batch)    // moves the position, and makes Changes yield the batch
 	fail     func(error)     // called when the node must stop
+	unmoved  func()          // called with mu held, when moved values are back in memory
 
 	wanted atomic.Bool // there was a read since the last seal
 

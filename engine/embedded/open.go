@@ -85,6 +85,7 @@ func (db *DB) newExecutor() {
 	}
 	db.exec = newExecutor(db.opts, log, db.committed)
 	db.exec.overtake, db.exec.show, db.exec.record, db.exec.fail = db.overtake, db.show, db.record, db.fail
+	db.exec.unmoved = db.spill.lookAtAll
 	if db.group != nil {
 		db.group.log.x = db.exec
 	}

@@ -44,7 +44,7 @@ const (
 // whole value in the log or in the older snapshot.
 //
 // Values that are still to be moved are found by their keys in due, which grows with each
-// commit, and after a start by looking at all keys.
+// commit, and by looking at all keys after a start and after a batch was lost together with swaps.
 type spiller struct {
 	exec  *executor
 	snap  func() *snapshot // the visible state
