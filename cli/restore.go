@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/archive"
+	"github.com/skerrydb/skerry/cli/serve"
 	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
@@ -17,17 +18,20 @@ import (
 var restoreVerb = verb.Verb{
 	Name: "restore", Short: "create a data folder from a backup or from any point of an archive",
 	Long: `The whole backup is verified before anything is written. The folder must be missing or
-empty: restore never overwrites anything.
+empty: restore never overwrites anything. With --spill long values are written while the
+backup is read; they are removed again if it turns out to be damaged.
 
 From an archive (serve --archive), --at selects the state: latest, a position (of the
 last transaction to restore), or a time like 2026-11-21T12:00:00Z (up to the last
 transaction that is not later). The archive may be in use.`,
 	Start: func(verb.App) verb.Action {
 		var from, at, dir string
+		var spill int64
 		var asJSON bool
 		settings := append(verb.Data(&dir, nil, ""),
 			verb.Setting{Name: "from", Arg: "PATH", Help: "backup file or archive folder", Set: verb.Text(&from)},
 			verb.Setting{Name: "at", Arg: "WHEN", Help: "time, position or latest; for archives only (default latest)", Set: verb.Text(&at)},
+			verb.Setting{Name: "spill", Arg: "SIZE", Help: "write values longer than this to files while reading, as serve --spill keeps them: the data may be larger than memory (default all values are in memory)", Set: verb.Size(&spill, serve.MinSpill)},
 			verb.JSON(&asJSON),
 		)
 		check := func(rest []string) error {
@@ -45,23 +49,23 @@ transaction that is not later). The archive may be in use.`,
 				return err
 			}
 			if info.IsDir() {
-				return restoreArchive(p, from, cmp.Or(at, "latest"), dir, asJSON)
+				return restoreArchive(p, from, cmp.Or(at, "latest"), dir, spill, asJSON)
 			}
 			if at != "" {
 				return verb.Usagef("--at: %s is a backup, which has only one state; --at selects from an archive", from)
 			}
-			return restore(p, from, dir, asJSON)
+			return restore(p, from, dir, spill, asJSON)
 		}, Abrupt: true}
 	},
 }
 
-func restore(p verb.Process, from, dir string, asJSON bool) error {
+func restore(p verb.Process, from, dir string, spill int64, asJSON bool) error {
 	f, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	sum, err := embedded.Restore(f, dir, embedded.Options{Logger: verb.Quiet(p.Stderr)})
+	sum, err := embedded.Restore(f, dir, embedded.Options{SpillBytes: spill, Logger: verb.Quiet(p.Stderr)})
 	if errors.Is(err, engine.ErrCorrupt) || errors.Is(err, engine.ErrFormatNewer) {
 		return fmt.Errorf("%s: %w", from, err)
 	}
@@ -72,7 +76,7 @@ func restore(p verb.Process, from, dir string, asJSON bool) error {
 }
 
 // restoreArchive creates a data folder with the state that at selects.
-func restoreArchive(p verb.Process, from, at, dir string, asJSON bool) (err error) {
+func restoreArchive(p verb.Process, from, at, dir string, spill int64, asJSON bool) (err error) {
 	target, err := archive.ParseTarget(at)
 	if err != nil {
 		return err
@@ -89,7 +93,7 @@ func restoreArchive(p verb.Process, from, at, dir string, asJSON bool) (err erro
 		return err
 	}
 	defer base.Close()
-	sum, err := embedded.RestoreChanges(base, plan.Changes(), dir, embedded.Options{Logger: verb.Quiet(p.Stderr)})
+	sum, err := embedded.RestoreChanges(base, plan.Changes(), dir, embedded.Options{SpillBytes: spill, Logger: verb.Quiet(p.Stderr)})
 	if err != nil {
 		return fmt.Errorf("restore %s from %s, %s: %w", target, from, plan.BaseFile, err)
 	}

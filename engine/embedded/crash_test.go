@@ -96,8 +96,8 @@ func checkAfterCrash(t *testing.T, o Options, when string, acked *[killWriters]u
 			}
 			acked[w] = n
 			for i := uint64(1); i <= n; i++ {
-				if _, ok, _ := tx.Get(numberKey(w, i)); !ok {
-					t.Errorf("%s: writer %d: number %d of %d is missing", when, w, i, n)
+				if val, ok, err := tx.Get(numberKey(w, i)); !ok || len(val) != int(i%200) {
+					t.Errorf("%s: writer %d: number %d of %d is missing or wrong: %v", when, w, i, n, err)
 				}
 			}
 			if n > 0 {

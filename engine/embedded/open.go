@@ -249,7 +249,7 @@ func readSnapshotFile(fs journal.FS, name string, progress *progress) (*snapshot
 	if err != nil {
 		return nil, err
 	}
-	s, err := loadSnapshot(r.Meta, r, progress)
+	s, err := loadSnapshot(r.Meta, r, nil, progress)
 	return s, errors.Join(err, r.Close())
 }
 

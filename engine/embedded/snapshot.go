@@ -107,8 +107,9 @@ func (s *snapshot) save(fs journal.FS, name string, wrap func(io.Writer) io.Writ
 // progressBytes is after how much of a snapshot progress is called.
 const progressBytes = 8 << 20
 
-// loadSnapshot builds the state from a snapshot's head and content. progress may be nil.
-func loadSnapshot(meta []byte, r io.Reader, progress *progress) (*snapshot, error) {
+// loadSnapshot builds the state from a snapshot's head and content. v and progress may be
+// nil.
+func loadSnapshot(meta []byte, r io.Reader, v *restoredValues, progress *progress) (*snapshot, error) {
 	h, err := parseHead(meta)
 	if err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func loadSnapshot(meta []byte, r io.Reader, progress *progress) (*snapshot, erro
 	var failed error
 	pairs, next := uint64(0), int64(progressBytes)
 	err = s.tree.Load(func(yield func([]byte, btree.Value) bool) {
-		for p, err := range readPairsAhead(r, h) {
+		for p, err := range v.pairs(readPairsAhead(r, h), h) {
 			if err != nil {
 				failed = err
 				return
