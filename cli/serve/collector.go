@@ -20,7 +20,7 @@ const (
 	mostShare  = 30
 
 	mostPercent = 400 // GOGC with few live bytes: the runtime's smallest heap grows with it
-	openPercent = 200 // GOGC while the data folder is read: hardly any of that becomes garbage
+	openPercent = 60  // GOGC while the data folder is read: more costs page faults, and memory afterwards
 
 	roomEvery = time.Second
 	roomStep  = 10  // percent of the setting; each change stops the world for a moment

@@ -11,7 +11,7 @@ import (
 )
 
 // processMetrics returns the metrics of this process's memory, and then those of more, which may be nil.
-func processMetrics(more func() iter.Seq[engine.Metric]) func() iter.Seq[engine.Metric] {
+func processMetrics(huge *hugePages, more func() iter.Seq[engine.Metric]) func() iter.Seq[engine.Metric] {
 	own := []struct{ name, from, help string }{
 		{"heap_live_bytes", "/gc/heap/live:bytes", "Memory that the last run of the garbage collector found in use."},
 		{"heap_unused_bytes", "/memory/classes/heap/free:bytes", "Free memory that the process keeps for reuse."},
@@ -35,6 +35,9 @@ func processMetrics(more func() iter.Seq[engine.Metric]) func() iter.Seq[engine.
 				if !yield(metric) {
 					return
 				}
+			}
+			if !yield(engine.Metric{Name: "heap_huge_bytes", Help: "Memory of the heap that was in huge pages at the last look.", Value: float64(huge.bytes.Load())}) {
+				return
 			}
 			if n, ok := pageFaults("/proc/self/stat"); ok && !yield(engine.Metric{
 				Name: "page_faults_total", Help: "Page faults without disk access, most of them the first use of memory.", Counter: true, Value: n,

@@ -16,8 +16,10 @@ func TestProcessMetrics(t *testing.T) {
 	other := func() iter.Seq[engine.Metric] {
 		return func(yield func(engine.Metric) bool) { yield(engine.Metric{Name: "other", Value: 1}) }
 	}
+	huge := &hugePages{}
+	huge.bytes.Store(2 << 20)
 	counters, last := 0, ""
-	for m := range processMetrics(other)() {
+	for m := range processMetrics(huge, other)() {
 		if m.Value <= 0 && m.Name != "heap_unused_bytes" {
 			t.Errorf("%s is %v", m.Name, m.Value)
 		}
@@ -33,7 +35,7 @@ func TestProcessMetrics(t *testing.T) {
 	if counters != want || last != "other" {
 		t.Errorf("%d counters, %s is the last", counters, last)
 	}
-	for range processMetrics(nil)() {
+	for range processMetrics(huge, nil)() {
 		break
 	}
 }

@@ -43,6 +43,7 @@ type Options struct {
 	web            webOptions
 	acme           acmeOptions
 	memory         int64
+	hugePages      string
 	spill          int64
 	archive        archiveOptions
 	passwordFile   string
@@ -86,6 +87,7 @@ func (o *Options) Settings() []verb.Setting {
 		{Name: "insecure-public", Help: "serve keys and procedures to other machines without a password", Server: true, Set: verb.Toggle(&o.insecurePublic)},
 		{Name: "log-level", Arg: "LEVEL", Default: "info", Help: "debug, info, warn or error", Server: true, Set: verb.Choice(&o.logLevel, "debug", "info", "warn", "error")},
 		{Name: "log-format", Arg: "FORMAT", Default: "text", Help: "text or json", Server: true, Set: verb.Choice(&o.logFormat, "text", "json")},
+		hugePagesSetting(&o.hugePages),
 		{Name: "while-stdin", Help: "stop cleanly when standard input ends; for programs that start this one", Set: verb.Toggle(&o.whileStdin)},
 		verb.JSON(&o.json),
 	}, o.acme.settings(), o.web.settings(), o.ofEmbedded())
@@ -138,9 +140,11 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
+	steering, end := context.WithCancel(ctx)
+	defer end()
+	huge := o.newHugePages()
+	go huge.run(steering)
 	if steered {
-		steering, end := context.WithCancel(ctx)
-		defer end()
 		go steerRuntime(steering)
 	}
 	metrics, endArchive, err := o.archive.start(eng, log)
@@ -157,7 +161,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	}
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.App.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
-		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(metrics), Logger: log,
+		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(huge, metrics), Logger: log,
 	})
 	if err != nil {
 		return otherAddress(err)
