@@ -14,7 +14,7 @@ import (
 // without it skips by name.
 //
 //	Engine  Eacher Positioner Meter Backuper Stopper Clustered Advertiser HandOverer
-//	Tx      Ranker Savepointer Breaker Expirer ManyGetter
+//	Tx      Ranker Savepointer Breaker Expirer ManyGetter Expecter
 
 // Eacher is satisfied by engines that accept many small transactions in one call,
 // such as a pipeline of client commands.
@@ -153,6 +153,19 @@ type ManyGetter interface {
 	// GetMany returns what Get returns for each of keys, in their order: nil where
 	// there is no value. An empty value is not nil.
 	GetMany(keys [][]byte) (vals [][]byte, err error)
+}
+
+// Expecter is satisfied by a Tx that can prepare for keys that are about to be used, such
+// as those of a pipeline of client commands.
+type Expecter interface {
+	// Expects reports whether Expect is of use now, so that callers need not gather keys
+	// in vain.
+	Expects() bool
+	// Expect says that its caller will use keys soon, in this transaction or in the next
+	// ones of the same UpdateEach. It is only a hint: no result depends on it, an engine may
+	// ignore it, and keys may be missing, repeated, invalid or never used. Expect waits
+	// for no I/O and keeps none of keys. Once the transaction has ended it does nothing.
+	Expect(keys [][]byte)
 }
 
 // Meter is satisfied by engines that report metrics about themselves.

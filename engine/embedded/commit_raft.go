@@ -55,7 +55,6 @@ type orphan struct {
 func newRaftCommitter(members func(*roster)) *raftCommitter {
 	return &raftCommitter{
 		members: members,
-		warm:    warmer{from: warmFrom},
 		refuse:  engine.Errorf(engine.CodeNotLeader, "this node has just started and knows of no leader yet; nothing was written"),
 	}
 }

@@ -60,7 +60,7 @@ func TestContractOfNode(t *testing.T) {
 
 func contract(t *testing.T, o Options, wrap func(engine.Engine) engine.Engine, suite enginetest.Options) {
 	var dir string
-	o.Logger = slog.New(slog.DiscardHandler)
+	o.Logger, o.aheadFrom = slog.New(slog.DiscardHandler), -1
 	suite.Reopen = func(t enginetest.T) engine.Engine {
 		db, err := Open(dir, o)
 		if err != nil {

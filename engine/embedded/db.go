@@ -21,8 +21,8 @@ import (
 )
 
 // DB is an open embedded engine. It satisfies engine.Engine, engine.Eacher, engine.Meter
-// and engine.Positioner, and its transactions satisfy engine.Ranker. All methods are
-// safe for concurrent use.
+// and engine.Positioner, and its transactions satisfy engine.Ranker and
+// engine.Expecter. All methods are safe for concurrent use.
 type DB struct {
 	opts    Options
 	dir     string

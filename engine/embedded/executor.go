@@ -93,7 +93,7 @@ func newExecutor(o Options, log committer, current func() *snapshot) *executor {
 	}
 	x.changed.L = &x.mu
 	x.wall.now, x.wall.mono = o.Now, o.mono
-	x.limit, x.since.most = o.MemoryBytes, unreadBytes
+	x.limit, x.ahead, x.since.most = o.MemoryBytes, o.aheadFrom, unreadBytes
 	x.pool.New = func() any {
 		return &call{ran: make(chan struct{}, 1), done: make(chan error, 1)}
 	}

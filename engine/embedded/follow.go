@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/raft"
 )
@@ -116,7 +115,7 @@ func (c *raftCommitter) followBatch(e raft.Entry, base engine.Position) (int, er
 		last = x.clock
 	}
 	state := snapshot{tree: x.tree, bytes: x.bytes}
-	c.warm.apply(&state, writes)
+	c.warm.apply(&state, writes, x.ahead)
 	x.bytes = state.bytes
 	clear(writes) // they alias the entry
 	if c.writes = writes; cap(writes) > keepWrites {
@@ -137,33 +136,24 @@ func (c *raftCommitter) followBatch(e raft.Entry, base engine.Position) (int, er
 // keepWrites is the length up to which the slice of a batch's writes is reused.
 const keepWrites = 64 << 10
 
-// warmer applies writes in their order, and looks their keys up before, some at a time.
-// That brings the leaves into the processor's caches, with the waits for memory in
-// parallel: in a map that is larger than the caches it saves a quarter of the time.
-type warmer struct {
-	from int // pairs from which on it looks keys up: warmFrom, except in tests
-	keys [warmKeys][]byte
-	vals [warmKeys]btree.Value
-}
+// warmer applies writes in their order, and looks their keys up before, some at a time:
+// in a large map that saves a quarter of the time.
+type warmer struct{ keys [aheadKeys][]byte }
 
-const (
-	warmKeys = 64      // looked up together
-	warmFrom = 1 << 17 // pairs from which on it pays
-)
-
-func (m *warmer) apply(s *snapshot, writes []engine.Write) {
-	for part := range slices.Chunk(writes, warmKeys) {
-		if s.tree.Len() >= m.from {
+// apply looks keys up if there are at least from pairs.
+func (m *warmer) apply(s *snapshot, writes []engine.Write, from int) {
+	for part := range slices.Chunk(writes, aheadKeys) {
+		if s.tree.Len() >= from {
 			for i := range part {
 				m.keys[i] = part[i].Key
 			}
-			s.tree.GetMany(m.keys[:len(part)], m.vals[:])
+			lookAhead(s.tree, m.keys[:len(part)])
 		}
 		for i := range part {
 			s.write(part[i].Key, part[i].Val, part[i].Deleted)
 		}
 	}
-	*m = warmer{from: m.from} // the keys alias writes, the values the tree
+	clear(m.keys[:]) // they alias writes
 }
 
 // refuseBatch advances past a batch that was not built on the current state, which is

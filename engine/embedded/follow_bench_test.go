@@ -62,10 +62,10 @@ func BenchmarkFollow(b *testing.B) {
 			tree.Apply(run)
 			return err
 		}
-		warm := warmer{from: warmFrom}
+		var warm warmer
 		ways["warmed"] = func(batch []byte) (err error) {
 			scratch, _, _, err = decodeWrites(scratch[:0], batch)
-			warm.apply(&state, scratch)
+			warm.apply(&state, scratch, aheadFrom)
 			return err
 		}
 		for _, way := range []string{"changes", "writes", "sorted", "warmed", "writes", "sorted", "warmed"} {

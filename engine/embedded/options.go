@@ -93,6 +93,7 @@ type Options struct {
 	random         io.Reader          // for a log that does all work in its caller's goroutine; nil: the log has a background
 	reserveBytes   int64              // of the log's file, ahead of the writer; 0: the journal's default
 	homeSettle     time.Duration      // for tests; 0: the constant
+	aheadFrom      int                // for tests; 0: the constant
 }
 
 // journal returns the options of the log.
@@ -126,6 +127,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.RecoveryTarget = cmp.Or(o.RecoveryTarget, DefaultRecoveryTarget)
 	o.QueueCalls = cmp.Or(o.QueueCalls, 65536)
 	o.PositionWait = cmp.Or(o.PositionWait, 5*time.Second)
+	o.aheadFrom = cmp.Or(o.aheadFrom, aheadFrom)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

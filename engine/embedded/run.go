@@ -20,6 +20,7 @@ type speculation struct {
 	tree  *btree.Pairs // the state after the open batch
 	bytes int64        // of its keys and values
 	limit int64        // of the memory of tree
+	ahead int          // pairs of tree from which on it pays to look up keys ahead
 	vals  *values      // of the tree that are in files
 	open  *batch
 	clock int64           // time of the last transaction that wrote, in microseconds

@@ -149,6 +149,7 @@ func (n *simNode) options() Options {
 		FS: n.fs, Logger: logger, Now: n.clock, mono: n.mono, sim: n.join, PositionWait: 1,
 		HistoryBytes: n.w.plan.history, segmentBytes: 8 << 10, reserveBytes: 4 << 10, random: entropy,
 		QueueCalls: n.w.plan.queue,
+		aheadFrom:  -1, // keys are looked up ahead in small maps, too
 	}
 }
 
@@ -162,7 +163,6 @@ func (n *simNode) describe(_ []string, a slog.Attr) slog.Attr {
 // join implements Options.sim.
 func (n *simNode) join(db *DB) proposer {
 	db.group.self = n.id
-	db.group.log.warm.from = 0 // keys are looked up ahead in small maps, too
 	core, err := raft.NewCore(raft.Config{
 		ID: n.id, Start: n.w.rng.Uint64(), Applied: db.exec.at.index, Log: db.group.store, Stamps: db.group,
 		Logger: db.opts.Logger, Leases: n.w.plan.lease, HeartbeatTicks: 3, MessageBytes: n.w.plan.message, Inflight: n.w.plan.inflight,

@@ -82,6 +82,18 @@ func optionalFaults() []fault {
 	}
 }
 
+// expecterFaults are those of engine.Expecter.
+func expecterFaults() []fault {
+	return []fault{
+		{"what is expected is created", []string{"expecter/changes-nothing"}, func(f *faulty) {
+			f.inUpdate(func(tx engine.Tx) engine.Tx { return expectPuts{tx.(*refTx)} })
+		}},
+		{"what is expected is read once", []string{"expecter/changes-nothing"}, func(f *faulty) {
+			f.inUpdate(func(tx engine.Tx) engine.Tx { return expectKeeps{tx.(*refTx), map[string][]byte{}} })
+		}},
+	}
+}
+
 // emptyIsNil has no empty values in GetMany.
 type emptyIsNil struct{ *refTx }
 
@@ -93,4 +105,36 @@ func (t emptyIsNil) GetMany(keys [][]byte) ([][]byte, error) {
 		}
 	}
 	return vals, err
+}
+
+// expectPuts creates the keys that it expects.
+type expectPuts struct{ *refTx }
+
+func (t expectPuts) Expect(keys [][]byte) {
+	for _, key := range keys {
+		if _, ok, _ := t.Get(key); !ok {
+			_ = t.Put(key, nil)
+		}
+	}
+}
+
+// expectKeeps returns the values that were there when keys were announced.
+type expectKeeps struct {
+	*refTx
+	seen map[string][]byte
+}
+
+func (t expectKeeps) Expect(keys [][]byte) {
+	for _, key := range keys {
+		if v, ok, _ := t.refTx.Get(key); ok {
+			t.seen[string(key)] = v
+		}
+	}
+}
+
+func (t expectKeeps) Get(key []byte) ([]byte, bool, error) {
+	if v, ok := t.seen[string(key)]; ok {
+		return v, true, nil
+	}
+	return t.refTx.Get(key)
 }

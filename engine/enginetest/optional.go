@@ -20,6 +20,7 @@ func optionalCases() []Case {
 		{"breaker/not-committed", onAllKeys, breakerCase},
 		{"expirer/keeps-and-replaces", onOneKey, expirerCase},
 		{"many/as-get", ordered, manyCase},
+		{"expecter/changes-nothing", ordered, expecterCase},
 		{"meter/metrics", onAllKeys, meterCase},
 		{"positioner/covers-answers", onAllKeys, positionerCase},
 		{"backuper/under-writers", onAllKeys, backuperCase},

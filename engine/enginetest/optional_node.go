@@ -268,6 +268,53 @@ func manyCase(e *env) {
 	}
 }
 
+// expecterCase announces keys of all kinds before, during and after transactions. What
+// these see, and what they leave, stays that of the model.
+func expecterCase(e *env) {
+	m := model{}
+	var ended engine.Expecter
+	announce := func(tx engine.Tx) {
+		x, ok := tx.(engine.Expecter)
+		if ended = x; !ok {
+			return
+		}
+		keys := [][]byte{nil, {}, make([]byte, e.p.MaxKeyBytes+1)}
+		for range e.rng.IntN(200) {
+			keys = append(keys, []byte(randomKey(e.rng)))
+		}
+		x.Expects()
+		x.Expect(keys[e.rng.IntN(4):])
+		for _, key := range keys {
+			clear(key) // it keeps none
+		}
+	}
+	for range max(20, e.o.Steps/50) {
+		ops := randomOps(e.rng, 1+e.rng.IntN(8))
+		var after model
+		e.update(func(tx engine.Tx) (err error) {
+			after = m
+			for _, o := range ops {
+				announce(tx)
+				if after, err = after.apply(tx, []op{o}); err != nil {
+					return err
+				}
+			}
+			announce(tx)
+			return after.check(tx)
+		})
+		if ended == nil {
+			e.Skipf("skipped: the transactions are no engine.Expecter")
+		}
+		ended.Expect([][]byte{[]byte("a"), []byte("b")})
+		m = after
+		e.view(func(tx engine.Tx) error {
+			announce(tx)
+			return m.check(tx)
+		})
+		ended.Expect([][]byte{[]byte("a"), []byte("b")})
+	}
+}
+
 // held returns the data of a new view.
 func (e *env) held() model {
 	e.Helper()

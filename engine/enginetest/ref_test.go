@@ -420,6 +420,10 @@ func (t *refTx) GetMany(keys [][]byte) ([][]byte, error) {
 	return vals, nil
 }
 
+func (t *refTx) Expects() bool { return !t.ended }
+
+func (t *refTx) Expect([][]byte) {}
+
 func (t *refTx) Break(err error) {
 	if t.broken == nil {
 		t.broken, t.brokenAt = err, len(t.saved)
