@@ -24,6 +24,7 @@ type Tx struct {
 	// Scratch buffers, kept across Bind.
 	key, idx, val, old []byte
 	num                [20]byte
+	ahead              ahead
 }
 
 // keepScratch is the size in bytes of the largest buffer that a Tx keeps across Bind.
@@ -98,6 +99,11 @@ func (t *Tx) getMany(keys [][]byte, each func(i int, e Entry) error) error {
 	many, ok := t.tx.(engine.ManyGetter)
 	if !ok || t.broken != nil {
 		for i, key := range keys {
+			if i%MaxExpected == 0 && t.Expects() {
+				for j := i; j < len(keys) && t.Expect(t.space, keys[j]); j++ {
+				}
+				t.Announce()
+			}
 			e, _, err := t.Get(key)
 			if err == nil {
 				err = each(i, e)

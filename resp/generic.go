@@ -44,7 +44,8 @@ func genericCommands() []command {
 
 func delCmd(x *call) error {
 	n := int64(0)
-	for _, key := range x.args[1:] {
+	for i, key := range x.args[1:] {
+		x.expectMore(i)
 		ok, err := x.tx.Delete(key)
 		if err != nil {
 			return err
@@ -57,7 +58,8 @@ func delCmd(x *call) error {
 
 func existsCmd(x *call) error {
 	n := int64(0)
-	for _, key := range x.args[1:] {
+	for i, key := range x.args[1:] {
+		x.expectMore(i)
 		_, ok, err := x.get(key)
 		if err != nil {
 			return err

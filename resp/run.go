@@ -19,6 +19,7 @@ type runState struct {
 	at     int   // the first op after the attempt
 	stop   int   // the first op that has to wait; -1: none
 	until  int   // where the running View has to end at the latest
+	ahead  int   // the first op whose keys the engine has not been told
 	mark   int   // where the output of from begins
 	starts []int // where the output of each op since from begins
 	hits   int64
@@ -141,6 +142,7 @@ func (c *conn) tryView() (engine.Position, engine.Level, error) {
 func (c *conn) runView(t *kv.Tx) error {
 	r := &c.run
 	c.takeBack()
+	r.ahead = r.from
 	for r.at = r.from; r.at < r.until && !c.ops[r.at].write; r.at++ {
 		if r.at > r.from && len(c.out.Buf)-r.mark > flushBytes {
 			break
@@ -165,7 +167,7 @@ func (c *conn) update() {
 func (c *conn) tryUpdate() error {
 	r := &c.run
 	n := len(c.ops) - r.from
-	r.starts, r.stop = r.starts[:0], -1
+	r.starts, r.stop, r.ahead = r.starts[:0], -1, r.from
 	pos, err := c.srv.store.UpdateEach(context.Background(), n, c.eachFn)
 	c.watch.drop(c) // it was aborted
 	r.at = len(c.ops)
@@ -213,6 +215,7 @@ func (c *conn) runOp(t *kv.Tx, i int) error {
 	if len(c.pre.Buf) > 0 {
 		c.out.Raw(c.preOf(i))
 	}
+	c.expect(t, i)
 	start := len(c.out.Buf)
 	t.Select(o.db)
 	x := &c.x

@@ -62,7 +62,8 @@ func getCmd(x *call) error {
 func mgetCmd(x *call) error {
 	start := len(x.out.Buf)
 	x.out.Array(len(x.args) - 1)
-	for _, key := range x.args[1:] {
+	for i, key := range x.args[1:] {
+		x.expectMore(i)
 		if !x.fits(start, 0) {
 			return errReplyTooBig
 		}
@@ -265,6 +266,7 @@ func msetCmd(x *call) error {
 		return replyError(wrongArity("mset"))
 	}
 	for i := 1; i < len(x.args); i += 2 {
+		x.expectMore(i / 2)
 		if _, err := x.tx.Set(x.args[i], x.args[i+1], kv.SetOptions{SkipOld: true}); err != nil {
 			return err
 		}

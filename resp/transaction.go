@@ -260,7 +260,11 @@ func (x *call) execQueue(queue []queued, watched []watch) error {
 	defer x.conn.inner.end(x.conn)
 	head := len(x.out.Buf)
 	x.out.Array(len(queue))
-	for _, q := range queue {
+	for i, q := range queue {
+		if i > 0 && i%kv.MaxExpected == 0 && x.tx.Expects() {
+			expectQueue(x.tx, x.db, queue[i:])
+			x.tx.Announce()
+		}
 		start := len(x.out.Buf)
 		if start-head > MaxReplyBytes {
 			return errReplyTooBig
