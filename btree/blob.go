@@ -202,6 +202,33 @@ func (lf *leaf) appendFrom(src *leaf, from, to int) {
 	}
 }
 
+// overwrite gives key i another value in place, if only this leaf has the record and its
+// size stays. It reports whether it did, and returns the length of the old value.
+func (lf *leaf) overwrite(i int, v Value) (old int, ok bool) {
+	at := int(lf.offs[i]) * recordUnit
+	r := lf.blob[at:]
+	x, n := binary.LittleEndian.Uint16(r), int(binary.LittleEndian.Uint16(r[2:]))
+	k := int(x &^ markBit)
+	size := recordBytes(k, n, true)
+	if at < int(lf.fence) || n == isOutside || len(v.Bytes) > maxInline || recordBytes(k, len(v.Bytes), true) != size {
+		return 0, false
+	}
+	setRecord(r[:size], x, v)
+	return n, true
+}
+
+// setRecord replaces the value in record r, which is long enough and begins with x.
+func setRecord(r []byte, x uint16, v Value) {
+	k := int(x &^ markBit)
+	if x &^= markBit; v.Marked {
+		x |= markBit
+	}
+	binary.LittleEndian.PutUint16(r, x)
+	binary.LittleEndian.PutUint16(r[2:], uint16(len(v.Bytes)))
+	n := copy(r[recordHead+k:], v.Bytes)
+	scribble(r[recordHead+k+n:])
+}
+
 // replace gives key i another value and returns the length of the old one. The leaf must be
 // owned.
 func (lf *leaf) replace(i int, v Value) (old int) {
@@ -212,13 +239,7 @@ func (lf *leaf) replace(i int, v Value) (old int) {
 	k := int(x &^ markBit)
 	size, own := recordBytes(k, len(v.Bytes), true), at >= int(lf.fence)
 	if own && n != isOutside && size <= was && len(v.Bytes) <= maxInline {
-		if x &^= markBit; v.Marked {
-			x |= markBit
-		}
-		binary.LittleEndian.PutUint16(r, x)
-		binary.LittleEndian.PutUint16(r[2:], uint16(len(v.Bytes)))
-		copy(r[recordHead+k:], v.Bytes)
-		scribble(r[recordHead+k+len(v.Bytes):])
+		setRecord(r, x, v)
 		lf.live -= uint32(was - size)
 		lf.shed()
 		return n

@@ -55,12 +55,13 @@ func (lf *leaf) last() []byte { return lf.key(int(lf.n) - 1) }
 
 // find returns the index of key, or -1.
 func (lf *leaf) find(key []byte) int {
-	return lf.findFrom(lowerLeaf(&lf.heads, head(key, int(lf.plen))), key)
+	h := head(key, int(lf.plen))
+	return lf.findFrom(lowerLeaf(&lf.heads, h), h, key)
 }
 
-// findFrom is find with the number of heads below that of key.
-func (lf *leaf) findFrom(i int, key []byte) int {
-	for h := head(key, int(lf.plen)); i < int(lf.n) && lf.heads[i] == h; i++ {
+// findFrom is find with the head of key and the number of heads below it.
+func (lf *leaf) findFrom(i int, h uint64, key []byte) int {
+	for ; i < int(lf.n) && lf.heads[i] == h; i++ {
 		if string(lf.key(i)) == string(key) {
 			return i
 		}

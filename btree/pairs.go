@@ -111,6 +111,9 @@ func (p *Pairs) first(key []byte, v Value) {
 func (p *Pairs) setAt(at *path, lf *leaf, i int, key []byte, v Value) (old int, replaced bool) {
 	if i >= 0 {
 		lf = p.own(at, lf)
+		if old, ok := lf.overwrite(i, v); ok {
+			return old, true // the memory is the same
+		}
 		p.stats.add(lf, -1)
 		old = lf.replace(i, v)
 		p.stats.add(lf, 1)

@@ -48,7 +48,7 @@ func (p *Pairs) getGroup(keys [][]byte, vals []Value) {
 	for i, key := range keys {
 		vals[i] = Value{}
 		lf := (*leaf)(nodes[i])
-		if j := lf.findFrom(at[i], key); j >= 0 {
+		if j := lf.findFrom(at[i], head(key, int(lf.plen)), key); j >= 0 {
 			vals[i] = lf.val(j)
 		}
 	}

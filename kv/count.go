@@ -13,12 +13,12 @@ import (
 // "-", no leading zeros, no spaces), Add returns ErrNotInteger; if the sum is out of range,
 // ErrOverflow. Neither error changes anything.
 func (t *Tx) Add(key []byte, delta int64) (int64, error) {
-	old, live, err := t.load(key)
+	var old, rec record
+	live, err := t.load(key, &old)
 	if err != nil {
 		return 0, err
 	}
 	var n int64
-	rec := record{}
 	if live {
 		var ok bool
 		if n, ok = decimal.Parse(old.data); !ok {
@@ -31,7 +31,7 @@ func (t *Tx) Add(key []byte, delta int64) (int64, error) {
 	}
 	n += delta
 	rec.data = strconv.AppendInt(t.num[:0], n, 10)
-	if err := t.put(old, rec, false); err != nil {
+	if err := t.put(&old, &rec, false); err != nil {
 		return 0, err
 	}
 	return n, nil

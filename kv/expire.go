@@ -111,8 +111,8 @@ func (t *Tx) expire(idx []byte) (key bool, err error) {
 		return false, t.tx.Delete(idx)
 	}
 	t.key = appendDataKey(t.key[:0], space, name)
-	rec, _, err := t.loadKey()
-	if err != nil {
+	var rec record
+	if _, err := t.loadKey(&rec); err != nil {
 		return false, err
 	}
 	in, due := rec.due()
@@ -121,7 +121,7 @@ func (t *Tx) expire(idx []byte) (key bool, err error) {
 		// costs time.
 		return false, t.tx.Delete(idx)
 	}
-	return in == expiryIndex, t.remove(rec)
+	return in == expiryIndex, t.remove(&rec)
 }
 
 // Flush deletes the keys of space that exist when its first transaction commits, including
@@ -178,11 +178,11 @@ func (f *flush) step(t *Tx) error {
 	}
 	for key := range b.keys {
 		t.key = append(t.key[:0], key...)
-		rec, _, err := t.loadKey()
-		if err != nil {
+		var rec record
+		if _, err := t.loadKey(&rec); err != nil {
 			return err
 		}
-		if err := t.remove(rec); err != nil {
+		if err := t.remove(&rec); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ type record struct {
 }
 
 // appendRecord appends the stored form of r to b.
-func appendRecord(b []byte, r record) []byte {
+func appendRecord(b []byte, r *record) []byte {
 	flags := byte(0)
 	if r.ms != 0 {
 		flags |= flagExpires
@@ -57,18 +57,21 @@ func appendRecord(b []byte, r record) []byte {
 	return append(b, r.data...)
 }
 
-// parseRecord reads what appendRecord wrote; data aliases b.
-func parseRecord(b []byte) (record, error) {
+// parse reads what appendRecord wrote; data aliases b. After an error r has no meaning.
+func (r *record) parse(b []byte) error {
 	if len(b) < 9 {
-		return record{}, engine.Errorf(engine.CodeCorrupt, "read record: %d bytes are too few", len(b))
+		return engine.Errorf(engine.CodeCorrupt, "read record: %d bytes are too few", len(b))
 	}
 	flags := b[0]
 	if flags&^byte(flagsKnown) != 0 {
-		return record{}, engine.Errorf(engine.CodeFormatNewer, "read record: unknown format bits %#x", flags)
+		return engine.Errorf(engine.CodeFormatNewer, "read record: unknown format bits %#x", flags)
 	}
-	r := record{rev: Revision(binary.BigEndian.Uint64(b[1:])), tomb: flags&flagTomb != 0}
-	r.at = uint64(r.rev)
+	rev := binary.BigEndian.Uint64(b[1:])
 	b = b[9:]
+	*r = record{rev: Revision(rev), at: rev, tomb: flags&flagTomb != 0, data: b}
+	if flags&(flagExpires|flagTime) == 0 {
+		return nil
+	}
 	need := 0
 	if flags&flagExpires != 0 {
 		need += 8
@@ -77,7 +80,7 @@ func parseRecord(b []byte) (record, error) {
 		need += 8
 	}
 	if len(b) < need {
-		return record{}, engine.Errorf(engine.CodeCorrupt, "read record: the header is truncated")
+		return engine.Errorf(engine.CodeCorrupt, "read record: the header is truncated")
 	}
 	if flags&flagExpires != 0 {
 		r.ms = int64(binary.BigEndian.Uint64(b))
@@ -85,12 +88,12 @@ func parseRecord(b []byte) (record, error) {
 	}
 	if flags&flagTime != 0 {
 		if !r.setMarkedTime(binary.BigEndian.Uint64(b)) {
-			return record{}, engine.Errorf(engine.CodeCorrupt, "read record: its time is too far after its revision")
+			return engine.Errorf(engine.CodeCorrupt, "read record: its time is too far after its revision")
 		}
 		b = b[8:]
 	}
 	r.data = b
-	return r, nil
+	return nil
 }
 
 // markedTime returns the field that encodes both the transaction's time and the mark.
@@ -122,7 +125,7 @@ func (r *record) setMarkedTime(field uint64) bool {
 
 // due returns the index that contains the record and the millisecond from which it may be
 // deleted. A zero prefix means that it is in no index.
-func (r record) due() (prefix byte, ms int64) {
+func (r *record) due() (prefix byte, ms int64) {
 	switch {
 	case r.tomb:
 		// The first whole millisecond at which every clock reading is greater
@@ -134,7 +137,7 @@ func (r record) due() (prefix byte, ms int64) {
 	return 0, 0
 }
 
-func (r record) entry() Entry {
+func (r *record) entry() Entry {
 	return Entry{Val: r.data, Rev: r.rev, Expires: expiresAt(r.ms), Mark: r.mark}
 }
 
@@ -182,8 +185,8 @@ func Decode(w engine.Write) (e Event, ok bool) {
 	if w.Deleted {
 		return e, true
 	}
-	r, err := parseRecord(w.Val)
-	if err != nil {
+	var r record
+	if err := r.parse(w.Val); err != nil {
 		return Event{}, false
 	}
 	if e.Deleted = r.tomb; !r.tomb {

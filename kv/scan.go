@@ -70,8 +70,8 @@ func (t *Tx) records(from, to []byte, back bool) iter.Seq2[stored, error] {
 				yield(stored{}, err)
 				return
 			}
-			rec, err := parseRecord(p.Val)
-			if !yield(stored{p.Key[2:], rec}, err) || err != nil {
+			it := stored{key: p.Key[2:]}
+			if err = it.parse(p.Val); !yield(it, err) || err != nil {
 				return
 			}
 		}
@@ -115,8 +115,8 @@ func (t *Tx) At(i int) (Item, bool, error) {
 		if err != nil || !ok {
 			return Item{}, false, err
 		}
-		rec, err := parseRecord(p.Val)
-		if err != nil || !t.live(&rec) {
+		var rec record
+		if err := rec.parse(p.Val); err != nil || !t.live(&rec) {
 			return Item{}, false, err
 		}
 		return Item{Key: p.Key[2:], Entry: rec.entry()}, true, nil

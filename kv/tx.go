@@ -86,7 +86,8 @@ func (t *Tx) AsOf() time.Time { return t.tx.AsOf() }
 
 // Get returns the entry of key, and whether it exists. An expired key is absent.
 func (t *Tx) Get(key []byte) (Entry, bool, error) {
-	rec, live, err := t.load(key)
+	var rec record
+	live, err := t.load(key, &rec)
 	if err != nil || !live {
 		return Entry{}, false, err
 	}
@@ -128,8 +129,8 @@ func (t *Tx) getMany(keys [][]byte, each func(i int, e Entry) error) error {
 	for i, raw := range raws {
 		var e Entry
 		if raw != nil {
-			rec, err := parseRecord(raw)
-			if err != nil {
+			var rec record
+			if err := rec.parse(raw); err != nil {
 				return err
 			}
 			if t.live(&rec) {
@@ -151,7 +152,8 @@ func (t *Tx) Set(key, val []byte, o SetOptions) (SetResult, error) {
 	if err := o.check(val); err != nil {
 		return SetResult{}, err
 	}
-	old, live, err := t.load(key)
+	var old record
+	live, err := t.load(key, &old)
 	if err != nil {
 		return SetResult{}, err
 	}
@@ -171,7 +173,7 @@ func (t *Tx) Set(key, val []byte, o SetOptions) (SetResult, error) {
 	if err != nil {
 		return SetResult{}, err
 	}
-	if err := t.put(old, record{ms: ms, mark: o.Mark, data: val}, live && !o.SkipOld); err != nil {
+	if err := t.put(&old, &record{ms: ms, mark: o.Mark, data: val}, live && !o.SkipOld); err != nil {
 		return SetResult{}, err
 	}
 	if live && !o.SkipOld {
@@ -187,7 +189,8 @@ func (t *Tx) Delete(key []byte) (bool, error) { return t.DeleteIf(key, 0) }
 // DeleteIf removes key if it is at revision rev. Otherwise, including when the key does not
 // exist, it returns ErrPreconditionFailed. With rev 0 it is the same as Delete.
 func (t *Tx) DeleteIf(key []byte, rev Revision) (bool, error) {
-	old, live, err := t.load(key)
+	var old record
+	live, err := t.load(key, &old)
 	if err != nil {
 		return false, err
 	}
@@ -197,7 +200,7 @@ func (t *Tx) DeleteIf(key []byte, rev Revision) (bool, error) {
 	if !live {
 		return false, nil
 	}
-	return true, t.remove(old)
+	return true, t.remove(&old)
 }
 
 // SetExpiry sets the expiry of key to at, rounded up to milliseconds. The zero time means
@@ -205,7 +208,8 @@ func (t *Tx) DeleteIf(key []byte, rev Revision) (bool, error) {
 // exists and something changed: removing the expiry of a key that has none changes nothing.
 // Changing the expiry gives the key a new revision.
 func (t *Tx) SetExpiry(key []byte, at time.Time) (bool, error) {
-	old, live, err := t.load(key)
+	var old record
+	live, err := t.load(key, &old)
 	if err != nil || !live {
 		return false, err
 	}
@@ -214,38 +218,38 @@ func (t *Tx) SetExpiry(key []byte, at time.Time) (bool, error) {
 		return false, err
 	}
 	if ms != 0 && ms <= t.nowMS() {
-		return true, t.remove(old)
+		return true, t.remove(&old)
 	}
 	if ms == old.ms {
 		return ms != 0, nil
 	}
-	return true, t.put(old, record{ms: ms, mark: old.mark, data: old.data}, false)
+	return true, t.put(&old, &record{ms: ms, mark: old.mark, data: old.data}, false)
 }
 
-// load reads the record of key and stores its engine key in t.key. live is false if there
-// is no record, or if it has expired or is a tombstone; rec is then still the stored
-// record, with revision 0 if there is none.
-func (t *Tx) load(key []byte) (rec record, live bool, err error) {
+// load reads the record of key into rec, which is empty, and stores its engine key in
+// t.key. live is false if there is no record, or if it has expired or is a tombstone; rec
+// is then still the stored record, with revision 0 if there is none.
+func (t *Tx) load(key []byte, rec *record) (live bool, err error) {
 	if t.broken != nil {
-		return record{}, false, t.broken
+		return false, t.broken
 	}
 	if err := checkKey(key); err != nil {
-		return record{}, false, err
+		return false, err
 	}
 	t.key = appendDataKey(t.key[:0], t.space, key)
-	return t.loadKey()
+	return t.loadKey(rec)
 }
 
 // loadKey is like load for the engine key in t.key.
-func (t *Tx) loadKey() (rec record, live bool, err error) {
+func (t *Tx) loadKey(rec *record) (live bool, err error) {
 	raw, ok, err := t.tx.Get(t.key)
 	if err != nil || !ok {
-		return record{}, false, err
+		return false, err
 	}
-	if rec, err = parseRecord(raw); err != nil {
-		return record{}, false, err
+	if err := rec.parse(raw); err != nil {
+		return false, err
 	}
-	return rec, t.live(&rec), nil
+	return t.live(rec), nil
 }
 
 func (t *Tx) live(r *record) bool {
@@ -260,11 +264,11 @@ func (t *Tx) live(r *record) bool {
 
 // put replaces old, the record of t.key, with rec and the next revision. If the expiry has
 // passed, it writes a tombstone, so that the revision that the caller gets is not used
-// again. If keepOld is set, old's value is left in t.old.
-func (t *Tx) put(old, rec record, keepOld bool) error {
+// again. It sets the revision and the time of rec. If keepOld is set, old's value is left in t.old.
+func (t *Tx) put(old, rec *record, keepOld bool) error {
 	rec.rev, rec.at = t.next(old.rev), t.now()
 	if rec.ms != 0 && rec.ms <= t.nowMS() {
-		rec = record{rev: rec.rev, at: rec.at, tomb: true}
+		rec = &record{rev: rec.rev, at: rec.at, tomb: true}
 	}
 	// The order matters: rec.data may be t.old, and both may alias the engine's memory,
 	// which is valid until the first write.
@@ -277,7 +281,7 @@ func (t *Tx) put(old, rec record, keepOld bool) error {
 
 // remove deletes old, the record of t.key. If the clock has not passed the revision yet, a
 // tombstone preserves it, because a new key could otherwise get a lower one.
-func (t *Tx) remove(old record) error {
+func (t *Tx) remove(old *record) error {
 	if uint64(old.rev) < t.now() && !t.plain.graves {
 		if err := t.tx.Delete(t.key); err != nil {
 			return err
@@ -288,13 +292,13 @@ func (t *Tx) remove(old record) error {
 		return nil
 	}
 	rec := record{rev: old.rev, at: t.now(), tomb: true}
-	t.val = appendRecord(t.val[:0], rec)
-	return t.store(old, rec)
+	t.val = appendRecord(t.val[:0], &rec)
+	return t.store(old, &rec)
 }
 
 // store writes t.val, the encoded rec, over old at t.key and moves the index entry if
 // necessary.
-func (t *Tx) store(old, rec record) error {
+func (t *Tx) store(old, rec *record) error {
 	if t.plain.noIndex {
 		return t.storePlain(rec)
 	}
@@ -323,7 +327,7 @@ func (t *Tx) store(old, rec record) error {
 }
 
 // unindex deletes the index entry of r, the record that was at t.key.
-func (t *Tx) unindex(r record) error {
+func (t *Tx) unindex(r *record) error {
 	in, due := r.due()
 	if in == 0 || t.plain.noIndex {
 		return nil
@@ -337,7 +341,7 @@ func (t *Tx) unindex(r record) error {
 const graveLife = 24 * time.Hour
 
 // storePlain writes t.val, the encoded rec, without an index.
-func (t *Tx) storePlain(rec record) error {
+func (t *Tx) storePlain(rec *record) error {
 	x, ok := t.tx.(engine.Expirer)
 	if !ok || rec.ms == 0 && !rec.tomb {
 		return t.tx.Put(t.key, t.val)
