@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 )
@@ -124,7 +125,7 @@ func TestFragmentation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys, until = 30_000, time.Now().Add(long)
+		keys, until = 60_000, time.Now().Add(long)
 		defer debug.SetGCPercent(debug.SetGCPercent(30)) // as a server has with much data
 	}
 	f := &fragmenter{
@@ -149,16 +150,24 @@ func TestFragmentation(t *testing.T) {
 			continue
 		}
 		runtime.GC()
-		live, resident := liveHeap(), residentBytes(t)
-		t.Logf("round %d: data %d MiB, tree %d MiB (dead %d, room %d), live heap %d MiB, resident %d MiB, %.2f times that",
-			round, f.db.snap.Load().bytes>>20, tree.Allocated>>20, tree.Dead>>20, tree.Room>>20, live>>20, resident>>20, float64(resident)/float64(live))
-		if round > 2 && resident > live*3/2 {
+		live, first := liveHeap(), residentBytes(t)
+		resident := first
+		settled := eventually.Within(scavengeWait, func() bool { resident = residentBytes(t); return resident <= live*3/2 })
+		t.Logf("round %d: data %d MiB, tree %d MiB (dead %d, room %d), live heap %d MiB, resident %d MiB, then %d, %.2f times that",
+			round, f.db.snap.Load().bytes>>20, tree.Allocated>>20, tree.Dead>>20, tree.Room>>20, live>>20, first>>20, resident>>20, float64(resident)/float64(live))
+		if round > 2 && !settled {
 			t.Errorf("round %d: %d bytes are resident for %d live", round, resident, live)
 		}
 	}
 	close(stop)
 	readers.Wait()
 }
+
+// scavengeWait is how long the runtime may take to give back what it keeps beyond a tenth
+// over its goal, which is 1.3 times the live heap here. It does so in the background, with
+// little CPU time. That bound, 1.43 times, and what is no heap, some 20 MiB, leave a margin
+// only if there is enough data.
+const scavengeWait = 30 * time.Second
 
 // residentBytes returns the resident memory of this process. Source: proc(5), VmRSS.
 func residentBytes(t *testing.T) int64 {

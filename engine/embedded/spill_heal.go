@@ -41,16 +41,18 @@ const (
 	healWait = 10 * time.Second
 )
 
-// damaged counts a read that failed, and remembers the value to be replaced.
+// damaged counts a read that failed, and remembers the value to be replaced. It logs what
+// it remembers, once.
 func (s *spiller) damaged(key []byte, r spill.Ref, err error) {
 	s.bad.Add(1)
 	s.mu.Lock()
 	_, known := s.ailing[string(key)]
-	if !known && len(s.ailing) < MaxAiling {
+	noted := !known && len(s.ailing) < MaxAiling
+	if noted {
 		s.ailing[string(key)] = r
 	}
 	s.mu.Unlock()
-	if !known {
+	if noted {
 		s.opts.Logger.Error("a value on disk is damaged", "err", err, "bytes", r.Len)
 		s.kick()
 	}
