@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,15 +14,19 @@ import (
 const snapSyncEvery = 8 << 20
 
 // WriteSnapshot writes the snapshot file at path with metadata of at most MaxMetaBytes
-// and the data that fill writes. It durably and atomically replaces an existing file,
+// and the data that fill writes. fill may change meta, but not its length. WriteSnapshot
+// durably and atomically replaces an existing file,
 // or changes nothing. It returns an error of fill unchanged. An error that is Passing
 // means a lack of space or file descriptors. A failed fsync is *FailedError: it
 // affects only this snapshot, but the log may be on the same disk.
 func WriteSnapshot(fsys FS, path string, meta []byte, fill func(w io.Writer) error) error {
 	filled := error(nil) // returned unchanged
 	err := replace(fsys, path, func(f File) error {
-		w := &fileWriter{f: f}
-		if filled = writeSnapshot(w, meta, fill); filled == nil {
+		w, before := &fileWriter{f: f}, bytes.Clone(meta)
+		if filled = writeSnapshot(w, meta, fill); filled == nil && !bytes.Equal(meta, before) {
+			filled = w.writeHead(meta)
+		}
+		if filled == nil {
 			filled = w.sync()
 		}
 		return filled
@@ -71,6 +76,15 @@ func (w *fileWriter) Write(p []byte) (int, error) {
 		return n, w.sync()
 	}
 	return n, nil
+}
+
+// writeHead writes the beginning of the file once more.
+func (w *fileWriter) writeHead(meta []byte) error {
+	_, err := w.f.WriteAt(snapHead(meta), 0)
+	if short := shortage(err); short != nil {
+		err = short
+	}
+	return err
 }
 
 func (w *fileWriter) sync() error {

@@ -34,16 +34,21 @@ func NewSnapshotWriter(w io.Writer, meta []byte) (*SnapshotWriter, error) {
 	if len(meta) > MaxMetaBytes {
 		return nil, &LimitError{"snapshot meta data", int64(len(meta)), MaxMetaBytes}
 	}
+	if _, err := w.Write(snapHead(meta)); err != nil {
+		return nil, fmt.Errorf("write snapshot: %w", err)
+	}
+	return &SnapshotWriter{w: w, buf: make([]byte, snapBlockHead, snapBlockHead+snapBlockBytes)}, nil
+}
+
+// snapHead returns the beginning of a snapshot, up to the first block.
+func snapHead(meta []byte) []byte {
 	b := make([]byte, snapHeadBytes, snapHeadBytes+len(meta))
 	putPreamble(b, snapMagic)
 	le := binary.LittleEndian
 	le.PutUint32(b[16:], uint32(len(meta)))
 	le.PutUint32(b[20:], crc32.Checksum(meta, castagnoli))
 	le.PutUint32(b[28:], crc32.Checksum(b[:28], castagnoli))
-	if _, err := w.Write(append(b, meta...)); err != nil {
-		return nil, fmt.Errorf("write snapshot: %w", err)
-	}
-	return &SnapshotWriter{w: w, buf: make([]byte, snapBlockHead, snapBlockHead+snapBlockBytes)}, nil
+	return append(b, meta...)
 }
 
 // Write adds data. After an error the snapshot is not usable.

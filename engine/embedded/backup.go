@@ -118,7 +118,7 @@ func scanBackup(r io.Reader) (sum Summary, err error) {
 	}
 	sum.Position, sum.Time = h.pos, time.UnixMicro(h.time).UTC()
 	var last []byte
-	if h.refs {
+	if h.refs || h.settled > 0 {
 		return sum, errNotWhole
 	}
 	for p, err := range readPairs(sr, h) {
@@ -135,8 +135,9 @@ func scanBackup(r io.Reader) (sum Summary, err error) {
 	return sum, nil
 }
 
-// errNotWhole is returned for a snapshot file of a data folder that refers to value files.
-var errNotWhole = engine.Errorf(engine.CodeInvalid, "this is the snapshot file of a data folder, whose long values are in other files; a backup has all of them: make one of the folder")
+// errNotWhole is returned for a snapshot file that is complete only with the value files
+// or the log of its data folder.
+var errNotWhole = engine.Errorf(engine.CodeInvalid, "this is the snapshot file of a data folder, which is not complete without other files there; make a backup of the folder")
 
 // readBackup builds the state of a backup. v may be nil.
 func readBackup(r io.Reader, v *restoredValues) (*snapshot, error) {
@@ -148,7 +149,7 @@ func readBackup(r io.Reader, v *restoredValues) (*snapshot, error) {
 	if err = errors.Join(err, sr.Close()); err != nil {
 		return nil, err
 	}
-	if v == nil && len(s.uses) > 0 {
+	if v == nil && len(s.uses) > 0 || s.settled > 0 {
 		return nil, errNotWhole
 	}
 	return s.alone(), nil // if it is a snapshot file of a node

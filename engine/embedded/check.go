@@ -120,6 +120,9 @@ func (c *checker) run() error {
 	for _, p := range rep.Problems {
 		c.problem("%s, offset %d: %s", p.File, p.Offset, p.Why)
 	}
+	if c.state.index < c.state.settled && !c.broken {
+		c.problem("the log ends at record %d, but the newest snapshot needs it up to record %d", c.state.index, c.state.settled)
+	}
 	if err := c.state.tree.Check(); err != nil {
 		c.problem("the recovered state: %v", err)
 	}

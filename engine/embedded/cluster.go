@@ -104,6 +104,12 @@ func (db *DB) catchUp(state *snapshot, progress *progress) (fromLog int, err err
 	if err := db.voteThere(g.vote); err != nil {
 		return 0, errors.Join(err, g.vote.f.Close())
 	}
+	if state.settled > 0 {
+		g.fuzzy = state.index
+	}
+	if err := db.settle(state); err != nil {
+		return 0, errors.Join(err, g.vote.f.Close())
+	}
 	if state.roster == nil {
 		if state.pos != 0 {
 			return 0, engine.Errorf(engine.CodeInvalid, "%s is not completely set up as a node of a cluster; run `skerry cluster init` again", db.dir)

@@ -213,4 +213,5 @@ func (x *executor) restart(from *snapshot) {
 	x.bytes, x.vals = from.bytes, from.vals
 	x.open = newBatch(from.pos, 0)
 	x.shown, x.since.bytes = from.pos, 0
+	x.resets++
 }

@@ -215,37 +215,13 @@ func (db *DB) applyLog(state *snapshot) (term uint64, err error) {
 	if err := v.f.Close(); err != nil {
 		return 0, err
 	}
-	for r, err := range db.log.Read(db.log.First()) {
-		if err != nil {
-			return 0, fileError("read the log", err)
-		}
-		e, err := parseRecord(r)
-		if err != nil {
-			return 0, fileError("read the log", err)
-		}
-		term = max(term, e.Term)
-		if e.Index <= state.index {
-			continue
-		}
-		state.index, state.term = e.Index, e.Term
-		if e.Kind != raft.Data || len(e.Data) == 0 || isNote(e.Data) {
-			continue
-		}
-		base, err := batchBase(e.Data)
-		if err != nil {
-			return 0, fileError(fmt.Sprintf("log record %d", e.Index), err)
-		}
-		if base != state.pos {
-			continue // every node refuses it
-		}
-		for c, err := range changes(e.Data) {
-			if err != nil {
-				return 0, fileError("read the log", err)
-			}
-			state.apply(c)
-		}
+	if err := db.joins(state); err != nil {
+		return 0, err
 	}
-	return term, nil
+	if err := state.follow(db.log, db.log.Last()); err != nil {
+		return 0, fileError("read the log", err)
+	}
+	return max(term, state.term), nil
 }
 
 // become saves state as that of the only node of a cluster. left is the cluster that

@@ -73,9 +73,12 @@ type executor struct {
 	running    bool                 // there is a runner
 	chores     []func(*speculation) // work of the node itself, for the runner
 	committing *batch
-	broken     error   // the batch being committed was lost; the runner must reset
-	closed     error   // error of new calls, once set
-	at         applied // the newest durable log record
+	broken     error           // the batch being committed was lost; the runner must reset
+	closed     error           // error of new calls, once set
+	at         applied         // the newest durable log record
+	atPos      engine.Position // of the state after it
+	atTime     int64           // of the last transaction in that state, in microseconds
+	resets     uint64          // how often the speculative state was dropped
 
 	speculation // owned by the runner
 }
@@ -98,7 +101,8 @@ func newExecutor(o Options, log committer, current func() *snapshot) *executor {
 		return &call{ran: make(chan struct{}, 1), done: make(chan error, 1)}
 	}
 	x.restart(current())
-	x.clock, x.at = current().time, current().applied
+	x.clock = current().time
+	x.advance(current())
 	x.wall.raise(x.clock)
 	if log.admit() == nil {
 		x.wall.lead()
@@ -108,6 +112,9 @@ func newExecutor(o Options, log committer, current func() *snapshot) *executor {
 	go x.runLoop()
 	return x
 }
+
+// advance moves to the durable state s. The caller holds mu.
+func (x *executor) advance(s *snapshot) { x.at, x.atPos, x.atTime = s.applied, s.pos, s.time }
 
 // do queues c and returns when its outcome is known. The outcome is in c.
 func (x *executor) do(ctx context.Context, c *call) error {

@@ -127,7 +127,9 @@ func (c *raftCommitter) followBatch(e raft.Entry, base engine.Position) (int, er
 	}
 	b := &batch{buf: e.Data, shared: e.Data, base: x.open.base, last: x.open.base + n, time: last, writes: len(writes), index: e.Index, term: e.Term}
 	x.open = newBatch(b.last, 0)
-	c.note(e, nil)
+	x.mu.Lock()
+	x.at.index, x.at.term, x.atPos, x.atTime = e.Index, e.Term, b.last, b.time
+	x.mu.Unlock()
 	x.record(b)
 	c.found(e, true)
 	return len(e.Data), nil
@@ -186,7 +188,8 @@ func (c *raftCommitter) install(s *snapshot) {
 	c.resolve(func(orphan) error {
 		return engine.Errorf(engine.CodeOutcomeUnknown, "the node was deposed while the call was being committed, and has since been brought up to date without it")
 	})
-	x.at, x.clock = s.applied, max(x.clock, s.time)
+	x.clock = max(x.clock, s.time)
+	x.advance(s)
 	x.wall.raise(x.clock)
 	x.restart(s)
 }

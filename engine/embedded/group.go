@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,8 @@ type group struct {
 	received atomic.Uint64 // snapshots of other nodes, since the start
 	noFiles  atomic.Bool   // raft cannot save for lack of descriptors, not of disk space
 
-	saveMu sync.Mutex // one snapshot, own or received, is put in place at a time
+	saveMu sync.Mutex // one snapshot, own or received, is put in place at a time; guards fuzzy
+	fuzzy  uint64     // log record that the newest snapshot file begins after, if it is a fuzzy one; otherwise 0
 }
 
 // view is this node's knowledge of the cluster at one time.
@@ -198,12 +200,23 @@ func (s *snapshot) base() raft.Base {
 // not list it as a member.
 func (g *group) OpenSnapshot(to uint64) (raft.Base, io.ReadCloser, error) {
 	if !g.store.Base().Members.Has(to) {
-		if _, err := g.db.saveSnapshot(); err != nil {
+		if _, err := g.db.saveSnapshot(); err != nil && err != errOvertaken {
 			return raft.Base{}, nil, err
 		}
 	}
-	return g.openNewest()
+	for {
+		base, r, err := g.openNewest()
+		if err != errFuzzy {
+			return base, r, err
+		}
+		if _, err := g.db.saveSnapshot(); err != nil && err != errOvertaken {
+			return raft.Base{}, nil, err
+		}
+	}
 }
+
+// errFuzzy is returned for a snapshot file that is not complete without this node's log.
+var errFuzzy = errors.New("the snapshot is a fuzzy one")
 
 // lockSaves locks saveMu. A snapshot that is being written then hurries.
 func (g *group) lockSaves() {
@@ -228,8 +241,12 @@ func (g *group) openNewest() (raft.Base, io.ReadCloser, error) {
 		return raft.Base{}, nil, err
 	}
 	h, err := parseHead(r.Meta)
-	if err == nil && h.roster == nil {
+	switch {
+	case err != nil:
+	case h.roster == nil:
 		err = fmt.Errorf("%s is from a node outside a cluster", name)
+	case h.settled > 0:
+		return raft.Base{}, nil, cmp.Or(r.Close(), errFuzzy)
 	}
 	if err == nil && h.refs {
 		whole, err := newWholeReader(r, h, g.db.spill.values())
@@ -310,8 +327,8 @@ func (g *group) receive(r io.Reader) ([]byte, error) {
 	if h.roster == nil {
 		return nil, engine.Errorf(engine.CodeCorrupt, "the snapshot of another node has no list of members")
 	}
-	if h.refs {
-		return nil, errSpilledBySender
+	if h.refs || h.settled > 0 {
+		return nil, errNotWholeThere
 	}
 	name := g.receivedName(h.index)
 	if g.db.spill.limit > 0 {
@@ -357,6 +374,7 @@ func (g *group) Install(b raft.Base, file []byte) error {
 			return diskError(err)
 		}
 	}
+	g.fuzzy = 0
 	db.history.reset(s.pos)
 	db.durable.Store(uint64(s.pos))
 	db.counts.snapshotPos.Store(uint64(s.pos))

@@ -191,18 +191,29 @@ const maxRecordBytes = batchBytes + 2*MaxTxBytes
 // interrupted write. The snapshot has the lost data, so the log is reset, and with it
 // the history.
 func (db *DB) joinLog(state *snapshot) (first uint64, err error) {
+	if err := db.joins(state); err != nil {
+		return 0, err
+	}
 	first, last := db.log.First(), db.log.Last()
-	switch {
-	case last == 0:
-	case first > state.index+1:
-		return 0, engine.Errorf(engine.CodeCorrupt, "the log begins at record %d but the newest snapshot ends at %d: a snapshot file is missing", first, state.index)
-	case last < state.index:
+	if last != 0 && last < state.index {
 		db.opts.Logger.Warn("the log ends before the newest snapshot, which includes all of it; starting a new log",
 			"dir", db.dir, "log_ends", last, "snapshot_ends", state.index)
 		first = state.index + 1
 		return first, db.log.Reset(first)
 	}
 	return first, nil
+}
+
+// joins returns an error if the log lacks records that lead on from state.
+func (db *DB) joins(state *snapshot) error {
+	first, last := db.log.First(), db.log.Last()
+	switch {
+	case state.settled > state.index && last < state.settled:
+		return engine.Errorf(engine.CodeCorrupt, "the log ends at record %d but the newest snapshot needs it up to record %d: the end of the log is missing", last, state.settled)
+	case last != 0 && first > state.index+1:
+		return engine.Errorf(engine.CodeCorrupt, "the log begins at record %d but the newest snapshot ends at %d: a snapshot file is missing", first, state.index)
+	}
+	return nil
 }
 
 // newestSnapshot returns the file of the newest snapshot, or "".

@@ -86,6 +86,7 @@ type Options struct {
 
 	spillSoon      bool               // values to spill do not wait for others
 	valueFileBytes int64              // of a file of values; 0: spill.MaxFileBytes
+	pieceBytes     int                // of a fuzzy snapshot, between transactions; 0: pieceBytes
 	segmentBytes   int64              // of log in one file; 0: the journal's default
 	mono           func() time.Time   // a monotonic clock; nil: time.Now
 	liveHeap       func() int64       // bytes; nil: the process's
@@ -128,6 +129,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.QueueCalls = cmp.Or(o.QueueCalls, 65536)
 	o.PositionWait = cmp.Or(o.PositionWait, 5*time.Second)
 	o.aheadFrom = cmp.Or(o.aheadFrom, aheadFrom)
+	o.pieceBytes = cmp.Or(o.pieceBytes, pieceBytes)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -16,19 +16,34 @@ const (
 	idleAfter    = 100 * time.Millisecond // without a batch there are no writes
 )
 
-// pacer passes writes on and pauses. The zero values of its functions are not valid.
+// pacer pauses after steps of work. The zero values of its functions are not valid.
 type pacer struct {
-	w     io.Writer
 	now   func() time.Time
 	pause func(time.Duration)
 	busy  func() bool // there are writes, and nobody waits for the snapshot
 	late  func() bool // a recovery would take longer than its target
+}
 
+// rest pauses after a step that took that long.
+func (p *pacer) rest(took time.Duration) {
+	if !p.busy() {
+		return
+	}
+	if !p.late() {
+		took *= pacePause
+	}
+	p.pause(min(took, longestPause))
+}
+
+// pacedWriter passes writes on and pauses.
+type pacedWriter struct {
+	pacer
+	w     io.Writer
 	began time.Time // of the step
 	bytes int       // of the step
 }
 
-func (p *pacer) Write(b []byte) (int, error) {
+func (p *pacedWriter) Write(b []byte) (int, error) {
 	if p.bytes == 0 {
 		p.began = p.now()
 	}
@@ -37,21 +52,18 @@ func (p *pacer) Write(b []byte) (int, error) {
 		return n, err
 	}
 	p.bytes = 0
-	if p.busy() {
-		d := p.now().Sub(p.began)
-		if !p.late() {
-			d *= pacePause
-		}
-		p.pause(min(d, longestPause))
-	}
+	p.rest(p.now().Sub(p.began))
 	return n, nil
 }
 
-// paced returns w with pauses for the writes of db. There are none once db closes.
-func (db *DB) paced(w io.Writer) io.Writer {
+// paced returns w with pauses for the writes of db.
+func (db *DB) paced(w io.Writer) io.Writer { return &pacedWriter{pacer: db.newPacer(), w: w} }
+
+// newPacer returns a pacer for the writes of db. There are no pauses once db closes.
+func (db *DB) newPacer() pacer {
 	batches, wrote := db.counts.batches.Load(), db.opts.mono()
-	return &pacer{
-		w: w, now: db.opts.mono, late: db.saver.plan.late,
+	return pacer{
+		now: db.opts.mono, late: db.saver.plan.late,
 		busy: func() bool {
 			if n := db.counts.batches.Load(); n != batches {
 				batches, wrote = n, db.opts.mono()

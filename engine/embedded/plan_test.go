@@ -122,10 +122,10 @@ func TestSnapshotPauses(t *testing.T) {
 		{time.Minute, true, false, longestPause},
 	} {
 		now, paused := time.Time{}, time.Duration(-1)
-		p := &pacer{
-			w: io.Discard, now: func() time.Time { return now }, pause: func(d time.Duration) { paused = d },
+		p := &pacedWriter{w: io.Discard, pacer: pacer{
+			now: func() time.Time { return now }, pause: func(d time.Duration) { paused = d },
 			busy: func() bool { return c.busy }, late: func() bool { return c.late },
-		}
+		}}
 		for i, half := 0, make([]byte, paceBytes/2); i < 2; i++ {
 			if _, err := p.Write(half); err != nil {
 				t.Fatal(err)

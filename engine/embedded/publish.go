@@ -16,6 +16,7 @@ func (x *executor) publish(b *batch) (next *batch) {
 	if !b.empty() {
 		x.mu.Lock()
 		x.at.index, x.at.term = b.index, b.term
+		x.atPos, x.atTime = b.last, b.time
 		at := x.at
 		x.mu.Unlock()
 		x.overtake(b)

@@ -78,6 +78,10 @@ func (s *saver) run(begin time.Time) {
 	if errors.Is(err, engine.ErrClosed) {
 		return
 	}
+	if errors.Is(err, errUnsettled) {
+		s.plan.failed()
+		return
+	}
 	s.failing.Store(err != nil)
 	if err != nil {
 		s.fail(err) // the log still has everything
@@ -108,13 +112,16 @@ func unpaced(w io.Writer) io.Writer { return w }
 
 // savePaced writes a snapshot beside the writes of db.
 func (db *DB) savePaced() error {
+	if db.isFuzzy() {
+		_, err := db.saveFuzzy(db.resting())
+		return err
+	}
 	_, err := db.writeSnapshot(db.paced)
 	return err
 }
 
 // writeSnapshot writes the newest published state through what wrap returns, then
-// removes older snapshots and the part of the log that neither recovery nor the kept
-// history needs.
+// removes what it replaces.
 func (db *DB) writeSnapshot(wrap func(io.Writer) io.Writer) (int64, error) {
 	snap, err := db.snapshotAt(context.Background(), 0)
 	if err != nil {
@@ -123,36 +130,65 @@ func (db *DB) writeSnapshot(wrap func(io.Writer) io.Writer) (int64, error) {
 	if g := db.group; g != nil {
 		g.lockSaves()
 		defer g.saveMu.Unlock()
-		if snap.index <= g.store.Base().Index {
+		snap = g.newest(snap)
+		if g.fuzzy == 0 && snap.index <= g.store.Base().Index {
 			return 0, nil // nothing new, or another node's snapshot was installed in between
+		}
+		if snap.index < g.fuzzy {
+			return 0, errOvertaken
 		}
 	}
 	h := &holder{kind: holdSave, snap: snap}
 	db.begin(h)
 	defer db.holds.remove(h)
-	name := snapshotName(db.dir, snap.index)
-	size, uses, err := snap.save(db.opts.FS, name, wrap)
+	size, uses, err := snap.save(db.opts.FS, snapshotName(db.dir, snap.index), wrap)
 	if err != nil {
-		return 0, fmt.Errorf("write snapshot %s: %w", name, err)
+		return 0, err
 	}
-	db.saver.plan.holds(int64(snap.tree.Len()), size)
+	if g := db.group; g != nil {
+		g.fuzzy = 0
+	}
+	if err := db.replaced(snap, int64(snap.tree.Len()), size); err != nil {
+		return size, err
+	}
+	return size, db.spill.saved(snap.vals.files(), uses)
+}
+
+// errOvertaken is returned if a newer snapshot was written in the meantime.
+var errOvertaken = errors.New("a newer snapshot has been written")
+
+// newest returns s after the newest record that has changed nothing since.
+func (g *group) newest(s *snapshot) *snapshot {
+	x := g.db.exec
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.atPos != s.pos {
+		return s
+	}
+	now := *s
+	now.applied = x.at
+	return &now
+}
+
+// replaced records that there is a snapshot file, after whose state s the log is applied
+// to it. It removes older snapshots and the part of the log that neither recovery nor the
+// kept history needs.
+func (db *DB) replaced(s *snapshot, pairs, size int64) error {
+	db.saver.plan.holds(pairs, size)
 	db.counts.snapshots.Add(1)
 	db.counts.snapshotAt.Store(time.Now().Unix())
-	db.counts.snapshotPos.Store(uint64(snap.pos))
-	keep := snap.index + 1
+	db.counts.snapshotPos.Store(uint64(s.pos))
+	keep := s.index + 1
 	if first, ok := db.history.firstIndex(); ok {
 		keep = min(keep, first)
 	}
 	if err := db.log.TruncateBefore(keep); err != nil {
-		return 0, fmt.Errorf("truncate the log: %w", err)
+		return fmt.Errorf("truncate the log: %w", err)
 	}
 	if db.group != nil {
-		db.group.store.Compacted(snap.base())
+		db.group.store.Compacted(s.base())
 	}
-	if err := db.removeSnapshotsBefore(snap.index); err != nil {
-		return size, err
-	}
-	return size, db.spill.saved(snap.vals.files(), uses)
+	return db.removeSnapshotsBefore(s.index)
 }
 
 type countingWriter struct {

@@ -44,6 +44,7 @@ func (n *simNode) install(group []*raft.Save) {
 	base, file := raft.BaseOf(group[0].Snapshot)
 	n.w.logf("n%d installs %+v", n.id, base)
 	n.maybeStop(0.3)
+	n.endFuzzy()
 	if err := n.db.group.Install(base, file); err != nil {
 		n.db.group.Fail(err)
 		return

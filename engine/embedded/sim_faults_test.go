@@ -232,7 +232,7 @@ func leaveBehind(w *world) {
 			if n.id == uint64(who+1) {
 				return
 			}
-			_, err := n.db.saveSnapshot()
+			_, err := n.saveSnapshot()
 			w.logf("n%d saves a snapshot: %v", n.id, err)
 		})
 	}

@@ -107,6 +107,7 @@ func (n *simNode) sendSnapshot(m *raft.Message) {
 		})
 	}
 	n.after(n.w.between(0, 20*time.Millisecond), func() {
+		n.endFuzzy()
 		base, r, err := n.db.group.OpenSnapshot(to)
 		if err != nil {
 			n.w.logf("n%d opens no snapshot: %v", n.id, err)

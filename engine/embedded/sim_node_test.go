@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -57,6 +58,8 @@ type simNode struct {
 	sending map[uint64]bool
 	viewing *simView // the View that runs now
 	calls   []*simOp // that are not answered
+	giveUp  func()   // ends the fuzzy snapshot in progress; nil: there is none
+	pieces  *rand.Rand
 }
 
 // simTask is work for the applying goroutine. One field is set.
@@ -68,7 +71,7 @@ type simTask struct {
 }
 
 func newSimNode(w *world, id uint64) *simNode {
-	n := &simNode{w: w, id: id, fs: memfs.New(w.rng.Uint64()), rate: 1}
+	n := &simNode{w: w, id: id, fs: memfs.New(w.rng.Uint64()), rate: 1, pieces: rand.New(rand.NewPCG(w.seed, 2<<32+id))}
 	r := rand.New(rand.NewPCG(w.seed, 1<<32+id)) // of its own: clocks change nothing else
 	n.wall = time.Duration((2*r.Float64() - 1) * float64(simClocks))
 	if r.IntN(2) == 0 {
@@ -148,8 +151,8 @@ func (n *simNode) options() Options {
 	return Options{
 		FS: n.fs, Logger: logger, Now: n.clock, mono: n.mono, sim: n.join, PositionWait: 1,
 		HistoryBytes: n.w.plan.history, segmentBytes: 8 << 10, reserveBytes: 4 << 10, random: entropy,
-		QueueCalls: n.w.plan.queue,
-		aheadFrom:  -1, // keys are looked up ahead in small maps, too
+		QueueCalls: n.w.plan.queue, pieceBytes: 1 + int(n.w.seed%199),
+		aheadFrom: -1, // keys are looked up ahead in small maps, too
 	}
 }
 
@@ -270,6 +273,7 @@ func (n *simNode) end(power bool) {
 
 // drop discards the state of the program.
 func (n *simNode) drop() {
+	n.endFuzzy()
 	n.up = false
 	n.life++
 	if n.db != nil {
@@ -452,12 +456,71 @@ func (n *simNode) keepHouse() {
 		return
 	}
 	n.maybeStop(0.05)
-	size, err := n.db.saveSnapshot()
-	if size > 0 || err != nil {
-		n.w.logf("n%d saves a snapshot: %d bytes, %v, base %+v", n.id, size, err, n.db.group.store.Base())
+	if n.pieces.IntN(4) > 0 {
+		n.takeFuzzy()
+		return
 	}
-	if err != nil && engine.CodeOf(err) != engine.CodePositionTimeout && !n.harmed && !n.limited {
+	size, err := n.saveSnapshot()
+	n.saved(size, err)
+}
+
+func (n *simNode) saved(size int64, err error) {
+	if size > 0 || err != nil {
+		n.w.logf("n%d saves a snapshot: %d bytes, %v, base %+v, fuzzy %d", n.id, size, err, n.db.group.store.Base(), n.db.group.fuzzy)
+	}
+	if err != nil && !errors.Is(err, errUnsettled) && engine.CodeOf(err) != engine.CodePositionTimeout && !n.harmed && !n.limited {
 		n.w.violated("node %d cannot save a snapshot: %v", n.id, err)
+	}
+}
+
+// saveSnapshot saves a snapshot of one state. It does not wait for one in progress, which
+// is given up.
+func (n *simNode) saveSnapshot() (int64, error) {
+	n.endFuzzy()
+	return n.db.saveSnapshot()
+}
+
+// takeFuzzy takes a fuzzy snapshot. Between two pieces other events happen.
+func (n *simNode) takeFuzzy() {
+	if n.giveUp != nil {
+		return
+	}
+	var size int64
+	var err error
+	db := n.db
+	next, stop := iter.Pull(func(yield func(struct{}) bool) {
+		size, err = db.saveFuzzy(func(time.Duration) error {
+			if !yield(struct{}{}) {
+				return errUnsettled
+			}
+			return nil
+		})
+	})
+	ended := false
+	n.giveUp = func() {
+		ended = true
+		stop()
+	}
+	var step func()
+	step = func() {
+		if ended {
+			return
+		}
+		if _, more := next(); more {
+			n.after(time.Duration(n.pieces.Int64N(int64(20*time.Millisecond))), step)
+			return
+		}
+		n.giveUp = nil
+		n.saved(size, err)
+	}
+	step()
+}
+
+// endFuzzy gives up the fuzzy snapshot in progress.
+func (n *simNode) endFuzzy() {
+	if n.giveUp != nil {
+		n.giveUp()
+		n.giveUp = nil
 	}
 }
 

@@ -86,7 +86,7 @@ func harmReplica(w *world) {
 		for _, n := range w.nodes {
 			n.after(w.between(time.Second, 3*time.Second), func() {
 				if n != m {
-					_, err := n.db.saveSnapshot()
+					_, err := n.saveSnapshot()
 					w.logf("n%d saves a snapshot: %v", n.id, err)
 				}
 			})

@@ -3,6 +3,7 @@ package embedded
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/skerrydb/skerry/btree"
@@ -30,10 +31,17 @@ import (
 //
 // Format 3 is either of them, told apart by its length, of a state with values in files.
 // Instead of a value's length it has twice that, plus 1 if the bytes are a spill.Ref.
+//
+// Format 4 is format 1 or 2, told apart by its length, of a fuzzy snapshot. After the
+// number of pairs it has
+//
+//	uint64  index of the log record that completes it
 const (
 	snapshotAlone  = 1
 	snapshotNode   = 2
-	snapshotFormat = 3
+	snapshotRefs   = 3
+	snapshotFuzzy  = 4
+	snapshotFormat = 4
 	snapshotHead   = 1 + 4*8
 )
 
@@ -49,12 +57,16 @@ type head struct {
 	term   uint64
 	roster *roster // nil: of a node that was alone
 
-	refs bool // format 3
+	refs    bool   // format 3
+	settled uint64 // in format 4, otherwise 0
 }
 
-func (s *snapshot) head() []byte {
+func (s *snapshot) head() []byte { return s.headOf(s.tree.Len()) }
+
+// headOf is head with another number of pairs.
+func (s *snapshot) headOf(pairs int) []byte {
 	b := append(make([]byte, 0, snapshotHead), snapshotAlone)
-	for _, n := range []uint64{uint64(s.pos), s.index, uint64(s.time), uint64(s.tree.Len())} {
+	for _, n := range []uint64{uint64(s.pos), s.index, uint64(s.time), uint64(pairs)} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	if s.roster != nil {
@@ -72,36 +84,59 @@ func parseHead(b []byte) (h head, err error) {
 	case len(b) < snapshotHead, b[0] == snapshotAlone && len(b) != snapshotHead, b[0] == 0:
 		return h, errSnapshot
 	}
-	h.refs = b[0] == snapshotFormat
-	if b[0] == snapshotNode || h.refs && len(b) > snapshotHead {
-		if len(b) < snapshotHead+8 {
+	h.refs = b[0] == snapshotRefs
+	rest := b[snapshotHead:]
+	if b[0] == snapshotFuzzy {
+		if len(rest) < 8 {
 			return h, errSnapshot
 		}
-		h.term = binary.LittleEndian.Uint64(b[snapshotHead:])
-		if h.roster, err = parseRoster(b[snapshotHead+8:]); err != nil {
+		h.settled, rest = binary.LittleEndian.Uint64(rest), rest[8:]
+	}
+	if b[0] == snapshotNode || len(rest) > 0 {
+		if len(rest) < 8 {
+			return h, errSnapshot
+		}
+		h.term = binary.LittleEndian.Uint64(rest)
+		if h.roster, err = parseRoster(rest[8:]); err != nil {
 			return h, err
 		}
 	}
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(b[1+8*i:]) }
 	h.pos, h.index, h.time, h.pairs = engine.Position(at(0)), at(1), int64(at(2)), at(3)
+	if b[0] == snapshotFuzzy && h.settled < h.index {
+		return h, errSnapshot
+	}
 	return h, nil
 }
 
 // save writes s as a snapshot file of its data folder, through what wrap returns. It
 // returns the size of its content and how it uses the value files.
 func (s *snapshot) save(fs journal.FS, name string, wrap func(io.Writer) io.Writer) (int64, spill.Uses, error) {
-	head, count, uses := s.head(), &countingWriter{}, spill.Uses{}
+	head, uses := s.head(), spill.Uses{}
 	refs := s.vals.files().Len() > 0
 	if refs {
-		head[0] = snapshotFormat
+		head[0] = snapshotRefs
 	}
-	err := journal.WriteSnapshot(fs, name, head, func(w io.Writer) error {
-		if count.w = wrap(w); refs {
-			return s.writeRefs(count, uses)
+	size, err := writeSnapshotFile(fs, name, head, func(w io.Writer) error {
+		if w = wrap(w); refs {
+			return s.writeRefs(w, uses)
 		}
-		return s.writePairs(count)
+		return s.writePairs(w)
 	})
-	return count.n, uses, err
+	return size, uses, err
+}
+
+// writeSnapshotFile writes a snapshot file and returns the size of its content.
+func writeSnapshotFile(fs journal.FS, name string, head []byte, fill func(io.Writer) error) (int64, error) {
+	count := &countingWriter{}
+	err := journal.WriteSnapshot(fs, name, head, func(w io.Writer) error {
+		count.w = w
+		return fill(count)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("write snapshot %s: %w", name, err)
+	}
+	return count.n, nil
 }
 
 // progressBytes is after how much of a snapshot progress is called.
@@ -114,7 +149,7 @@ func loadSnapshot(meta []byte, r io.Reader, v *restoredValues, progress *progres
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshot{tree: btree.NewPairs(), pos: h.pos, time: h.time, applied: applied{h.index, h.term, h.roster}, uses: spill.Uses{}}
+	s := &snapshot{tree: btree.NewPairs(), pos: h.pos, time: h.time, applied: applied{h.index, h.term, h.roster}, settled: h.settled, uses: spill.Uses{}}
 	var failed error
 	pairs, next := uint64(0), int64(progressBytes)
 	err = s.tree.Load(func(yield func([]byte, btree.Value) bool) {

@@ -154,7 +154,7 @@ func (g *unflushed) flush(yield func(pair, error) bool) bool {
 // with long values in value files.
 func (s *spiller) receive(sr *journal.SnapshotReader, h head, name string) error {
 	meta := bytes.Clone(sr.Meta)
-	meta[0] = snapshotFormat
+	meta[0] = snapshotRefs
 	w := s.store.NewWriter()
 	err := journal.WriteSnapshot(s.opts.FS, name, meta, func(out io.Writer) error {
 		var buf []byte
@@ -199,5 +199,6 @@ func (s *spiller) forget(name string) error {
 	return s.store.Drop(files...)
 }
 
-// errSpilledBySender is returned for a snapshot that refers to another node's files.
-var errSpilledBySender = engine.Errorf(engine.CodeCorrupt, "the snapshot of another node refers to files of that node")
+// errNotWholeThere is returned for a snapshot that is not complete without other files of
+// its sender.
+var errNotWholeThere = engine.Errorf(engine.CodeCorrupt, "the snapshot of another node is not complete without other files of that node")

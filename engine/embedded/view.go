@@ -22,6 +22,7 @@ type snapshot struct {
 	bytes   int64      // of keys and values
 	vals    *values    // of the tree that are in files
 	uses    spill.Uses // of a snapshot file that was just read: its references
+	settled uint64     // of a fuzzy snapshot that was just read: the log record that completes it
 	next    int64      // time of the first transaction after it, atomic; 0: none is durable. Not set in a cluster
 	shown   time.Time  // when it became visible: it has everything that was durable then
 	applied            // the log record that led here
