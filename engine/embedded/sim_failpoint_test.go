@@ -18,32 +18,33 @@ var failpoints = []struct {
 	name   string
 	within int
 }{
-	{"ack-before-fsync", 200},      // a node acknowledges what its disk may lose
-	{"vote-not-kept", 2000},        // a node forgets its vote
-	{"stale-read", 200},            // a read is served without asking a majority
-	{"early-leader", 4000},         // a leader accepts calls before it has everything committed
-	{"no-truncation", 1000},        // entries that a new leader replaces stay in the log
-	{"no-base-check", 200},         // a batch is applied to another state than the one it was built on
-	{"snapshot-keeps-log", 1000},   // the log stays after a snapshot that replaces it
-	{"commit-not-kept", 2000},      // a node restarts with outdated members
-	{"unconfirmed-read", 4000},     // a leader completes calls that only read without a confirmation
-	{"deposed-is-failed", 500},     // a deposed leader reports that nothing was written
-	{"orphan-acked", 1000},         // a deposed leader reports that everything was written
-	{"speculation-kept", 200},      // a deposed leader keeps uncommitted writes
-	{"clock-back", 200},            // times of transactions go back under a new leader
-	{"snapshot-not-settled", 1000}, // a fuzzy snapshot is kept although some of it is not durable
-	{"install-not-synced", 2000},   // a received snapshot can be lost when the log is gone
-	{"confirmed-position", 100},    // a local read is taken from a state older than the newest known
-	{"session-position", 200},      // a read ignores the position that it was asked for
-	{"lease-from-answer", 50},      // a lease begins with the reply, not with the request
-	{"lease-over-hand-over", 50},   // a leader keeps its lease during a leadership transfer
-	{"lease-forgotten", 50},        // a node that has just started grants its vote
-	{"own-clock", 200},             // a read uses the clock of its own node
-	{"weak-now", 200},              // a session read uses a different time on each node
-	{"flight-unseen", 200},         // a read takes a time after that of a transaction that is under way
-	{"time-unheard", 200},          // a new leader uses only its own clock
-	{"held-unseen", 200},           // after a Hold, reads take a time after that of a batch in flight
-	{"hold-unawaited", 200},        // a leader accepts calls again before it has stopped accepting them
+	{"ack-before-fsync", 200},       // a node acknowledges what its disk may lose
+	{"vote-not-kept", 2000},         // a node forgets its vote
+	{"stale-read", 200},             // a read is served without asking a majority
+	{"early-leader", 4000},          // a leader accepts calls before it has everything committed
+	{"no-truncation", 1000},         // entries that a new leader replaces stay in the log
+	{"no-base-check", 200},          // a batch is applied to another state than the one it was built on
+	{"snapshot-keeps-log", 1000},    // the log stays after a snapshot that replaces it
+	{"commit-not-kept", 2000},       // a node restarts with outdated members
+	{"unconfirmed-read", 4000},      // a leader completes calls that only read without a confirmation
+	{"deposed-is-failed", 500},      // a deposed leader reports that nothing was written
+	{"orphan-acked", 1000},          // a deposed leader reports that everything was written
+	{"speculation-kept", 200},       // a deposed leader keeps uncommitted writes
+	{"clock-back", 200},             // times of transactions go back under a new leader
+	{"snapshot-not-settled", 1000},  // a fuzzy snapshot is kept although some of it is not durable
+	{"snapshot-not-completed", 200}, // a start does not apply the log that a fuzzy snapshot needs
+	{"install-not-synced", 2000},    // a received snapshot can be lost when the log is gone
+	{"confirmed-position", 100},     // a local read is taken from a state older than the newest known
+	{"session-position", 200},       // a read ignores the position that it was asked for
+	{"lease-from-answer", 50},       // a lease begins with the reply, not with the request
+	{"lease-over-hand-over", 50},    // a leader keeps its lease during a leadership transfer
+	{"lease-forgotten", 50},         // a node that has just started grants its vote
+	{"own-clock", 200},              // a read uses the clock of its own node
+	{"weak-now", 200},               // a session read uses a different time on each node
+	{"flight-unseen", 200},          // a read takes a time after that of a transaction that is under way
+	{"time-unheard", 200},           // a new leader uses only its own clock
+	{"held-unseen", 200},            // after a Hold, reads take a time after that of a batch in flight
+	{"hold-unawaited", 200},         // a leader accepts calls again before it has stopped accepting them
 }
 
 // rareFaults lists the faults that few seeds find, with the first seed to try, so that a
