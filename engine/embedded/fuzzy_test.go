@@ -259,7 +259,7 @@ func TestFuzzySnapshotOfNodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := loadSnapshot(sr.Meta, sr, nil)
+		s, err := loadSnapshot(sr.Meta, sr, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
