@@ -5,13 +5,11 @@ import (
 	"time"
 )
 
-// A snapshot in the background works in steps of paceBytes and pauses after each for
-// pacePause times as long as the step took, but at most for longestPause, so that it
-// takes a small part of the processors and the disk while there are writes. It pauses
-// only as long as the step took if a recovery would already take longer than its target.
+// A snapshot in the background works in steps of paceBytes, or of a piece, and pauses
+// after each as long as the step took, but at most for longestPause: it takes half of a
+// processor at most while there are writes.
 const (
 	paceBytes    = 256 << 10
-	pacePause    = 3
 	longestPause = 4 * time.Millisecond
 	idleAfter    = 100 * time.Millisecond // without a batch there are no writes
 )
@@ -21,18 +19,13 @@ type pacer struct {
 	now   func() time.Time
 	pause func(time.Duration)
 	busy  func() bool // there are writes, and nobody waits for the snapshot
-	late  func() bool // a recovery would take longer than its target
 }
 
 // rest pauses after a step that took that long.
 func (p *pacer) rest(took time.Duration) {
-	if !p.busy() {
-		return
+	if p.busy() {
+		p.pause(min(took, longestPause))
 	}
-	if !p.late() {
-		took *= pacePause
-	}
-	p.pause(min(took, longestPause))
 }
 
 // pacedWriter passes writes on and pauses.
@@ -63,7 +56,7 @@ func (db *DB) paced(w io.Writer) io.Writer { return &pacedWriter{pacer: db.newPa
 func (db *DB) newPacer() pacer {
 	batches, wrote := db.counts.batches.Load(), db.opts.mono()
 	return pacer{
-		now: db.opts.mono, late: db.saver.plan.late,
+		now: db.opts.mono,
 		busy: func() bool {
 			if n := db.counts.batches.Load(); n != batches {
 				batches, wrote = n, db.opts.mono()

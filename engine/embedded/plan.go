@@ -107,9 +107,6 @@ func (p *recoveryPlan) due(elapsed, took time.Duration) bool {
 	return false
 }
 
-// late reports whether a recovery would take longer than the target.
-func (p *recoveryPlan) late() bool { return p.predicted() >= p.target }
-
 // begin returns what to pass to saved when the snapshot that begins now is written.
 func (p *recoveryPlan) begin() (log, writes int64) { return p.log.Load(), p.writes.Load() }
 
