@@ -3,7 +3,7 @@ package resp
 import "github.com/skerrydb/skerry/kv"
 
 // This file announces keys to the engine before commands use them. In a large map the
-// engine then waits for memory once for many keys; see decision 44.
+// engine then waits for memory once for many keys; see decision 45.
 
 // expect announces the keys of the ops from i on that run together with it, unless that has
 // been done.
