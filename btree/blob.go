@@ -111,10 +111,18 @@ func (lf *leaf) bytesOf(from, to int) (n int) {
 // put appends a record for key, which has index i, or -1 if it is new, and returns its
 // place. The old record of key i must have been dropped.
 func (lf *leaf) put(key []byte, v Value, i int) uint16 {
-	n := len(v.Bytes)
-	inline := n <= 2 || n <= maxInline && int(lf.live)+recordBytes(len(key), n, true) <= maxLive
-	size := recordBytes(len(key), n, inline)
-	at := lf.claim(size, i)
+	inline, size := lf.recordSize(len(key), len(v.Bytes))
+	return lf.write(lf.claim(size, i), size, key, v, inline)
+}
+
+// recordSize returns the size of a new record, and whether its value is inline.
+func (lf *leaf) recordSize(key, val int) (inline bool, size int) {
+	inline = val <= 2 || val <= maxInline && int(lf.live)+recordBytes(key, val, true) <= maxLive
+	return inline, recordBytes(key, val, inline)
+}
+
+// write writes a record after the last one and returns its place.
+func (lf *leaf) write(at, size int, key []byte, v Value, inline bool) uint16 {
 	b := lf.blob[at : at+size]
 	copy(b[recordHead:], key)
 	x, rest := uint16(len(key)), b[recordHead+len(key):]
@@ -123,7 +131,7 @@ func (lf *leaf) put(key []byte, v Value, i int) uint16 {
 	}
 	binary.LittleEndian.PutUint16(b, x)
 	if inline {
-		binary.LittleEndian.PutUint16(b[2:], uint16(n))
+		binary.LittleEndian.PutUint16(b[2:], uint16(len(v.Bytes)))
 		copy(rest, v.Bytes)
 	} else {
 		binary.LittleEndian.PutUint16(b[2:], isOutside)

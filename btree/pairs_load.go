@@ -68,7 +68,8 @@ func (b *loader) add(key []byte, v Value) error {
 		b.closeLeaf()
 	}
 	lf := b.next
-	lf.offs[lf.n] = lf.put(key, v, -1)
+	inline, size := lf.recordSize(len(key), len(v.Bytes))
+	lf.offs[lf.n] = lf.write(int(lf.used), size, key, v, inline) // there is room, and nobody else claims it
 	lf.n++
 	b.n++
 	return nil
@@ -86,9 +87,7 @@ func (b *loader) last() []byte {
 func (b *loader) closeLeaf() {
 	all := b.next
 	keys := loadPoint(all)
-	size := all.bytesOf(0, keys)
-	lf := newLeaf(b.own, size, 0)
-	lf.appendFrom(all, 0, keys)
+	lf := b.firstOf(all, keys)
 	lf.setPrefix()
 	b.stats.add(lf, 1)
 	var sep []byte
@@ -103,6 +102,26 @@ func (b *loader) closeLeaf() {
 	b.next, b.spare = b.spare, all
 	all.n, all.used, all.live, all.out = 0, blobHead, 0, nil
 	all.setClaimed(blobHead)
+}
+
+// firstOf returns a leaf with the first keys of a large one, whose records are in order and
+// without gaps. The caller calls setPrefix afterwards.
+func (b *loader) firstOf(all *leaf, keys int) *leaf {
+	end := int(all.used)
+	if keys < int(all.n) {
+		end = int(all.offs[keys]) * recordUnit
+	}
+	if all.out != nil {
+		lf := newLeaf(b.own, end-blobHead, 0)
+		lf.appendFrom(all, 0, keys)
+		return lf
+	}
+	blob := append([]byte(nil), all.blob[:end]...) // as makeBlob, but not cleared before the copy
+	lf := &leaf{owner: b.own, blob: blob[:cap(blob)], used: uint32(end), fence: blobHead, live: uint32(end - blobHead), n: uint16(keys)}
+	lf.offs = all.offs
+	clear(lf.offs[keys:])
+	lf.setClaimed(lf.used)
+	return lf
 }
 
 // loadPoint returns how many of the keys of a leaf to take so that it needs the least

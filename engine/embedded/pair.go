@@ -107,137 +107,113 @@ func (s *snapshot) writeRefs(w io.Writer, uses spill.Uses) error {
 // readPairs yields the content of a snapshot. A pair is valid until the next one. An
 // error is the last value.
 func readPairs(r io.Reader, h head) iter.Seq2[pair, error] {
-	buf := make([]byte, chunkBytes)
-	return pairsOf(func() ([]byte, error) {
-		n, err := r.Read(buf)
-		return buf[:n], err
-	}, h)
+	return func(yield func(pair, error) bool) {
+		d, p := pairReader{r: r, refs: h.refs}, new(pairPart)
+		for i := uint64(0); d.fill(p) && p.yield(&i, h.pairs, yield); {
+		}
+	}
 }
 
-// readPairsAhead is readPairs with a goroutine that reads, and so verifies checksums,
-// while the caller uses the pairs.
+// readPairsAhead is readPairs with a goroutine that reads, and so verifies checksums, and
+// decodes some parts ahead of the caller.
 func readPairsAhead(r io.Reader, h head) iter.Seq2[pair, error] {
 	return func(yield func(pair, error) bool) {
-		a := newAhead(r)
-		defer a.stop()
-		pairsOf(a.next, h)(yield)
-	}
-}
-
-// pairsOf yields the pairs in the data that next returns part by part. The part is valid
-// until the next call.
-func pairsOf(next func() ([]byte, error), h head) iter.Seq2[pair, error] {
-	return func(yield func(pair, error) bool) {
-		d := pairDecoder{next: next, refs: h.refs}
-		for i := uint64(0); ; i++ {
-			p, err := d.pair()
-			switch {
-			case err == io.EOF && i == h.pairs:
-				return
-			case err == io.EOF:
-				err = fmt.Errorf("pair %d of %d: %w", i, h.pairs, errors.Join(errSnapshot, io.ErrUnexpectedEOF))
-			case err != nil && i == h.pairs:
-				err = fmt.Errorf("after the last pair: %w", err)
-			case err != nil:
-				err = fmt.Errorf("pair %d of %d: %w", i, h.pairs, err)
+		full, empty := make(chan *pairPart, aheadParts), make(chan *pairPart, aheadParts)
+		for range aheadParts {
+			empty <- new(pairPart)
+		}
+		go func() {
+			defer close(full)
+			d := pairReader{r: r, refs: h.refs}
+			for p := range empty {
+				if !d.fill(p) {
+					return
+				}
+				full <- p
 			}
-			if !yield(p, err) || err != nil {
-				return
+		}()
+		i := uint64(0)
+		for p := range full {
+			if !p.yield(&i, h.pairs, yield) {
+				break
 			}
+			empty <- p
+		}
+		close(empty)
+		for range full { // r is the caller's again when the goroutine has ended
 		}
 	}
 }
 
-// pairDecoder decodes pairs in place. Only a pair in more than one part is copied.
-type pairDecoder struct {
-	next   func() ([]byte, error)
-	refs   bool   // format 3
-	rest   []byte // of the part
-	joined []byte // a pair in several parts
+const (
+	chunkBytes = 256 << 10 // read at a time
+	aheadParts = 4         // decoded ahead
+)
+
+// pairPart is a part of a snapshot's pairs.
+type pairPart struct {
+	buf   []byte
+	pairs []pair // alias buf
+	err   error  // after the pairs; io.EOF: there are no more
 }
 
-// pair returns the next pair; at the clean end the error is io.EOF itself.
-func (d *pairDecoder) pair() (pair, error) {
-	p, n, err := parsePair(d.rest, d.refs)
-	if n > 0 || err != nil {
-		d.rest = d.rest[n:]
-		return p, err
-	}
-	d.joined = append(d.joined[:0], d.rest...)
-	d.rest = nil
-	for {
-		part, err := d.next()
-		if err == io.EOF && len(d.joined) > 0 {
-			err = errors.Join(errSnapshot, io.ErrUnexpectedEOF)
-		}
-		if err != nil && len(part) == 0 {
-			return pair{}, err
-		}
-		before := len(d.joined)
-		d.joined = append(d.joined, part...)
-		p, n, err := parsePair(d.joined, d.refs)
-		if n > 0 || err != nil {
-			d.rest = part[max(0, n-before):]
-			return p, err
+// yield yields the pairs and the error of the part, which begins with pair i of n. It
+// reports whether more are wanted.
+func (p *pairPart) yield(i *uint64, n uint64, yield func(pair, error) bool) bool {
+	for _, pair := range p.pairs {
+		if !yield(pair, nil) {
+			return false
 		}
 	}
+	*i += uint64(len(p.pairs))
+	switch err := p.err; {
+	case err == nil:
+		return true
+	case err == io.EOF && *i == n:
+	case err == io.EOF:
+		yield(pair{}, fmt.Errorf("pair %d of %d: %w", *i, n, errors.Join(errSnapshot, io.ErrUnexpectedEOF)))
+	case *i == n:
+		yield(pair{}, fmt.Errorf("after the last pair: %w", err))
+	default:
+		yield(pair{}, fmt.Errorf("pair %d of %d: %w", *i, n, err))
+	}
+	return false
 }
 
-// chunkBytes is the size of a part.
-const chunkBytes = 256 << 10
-
-// ahead reads a few parts ahead in a goroutine.
-type ahead struct {
-	full  chan part
-	empty chan []byte
-	now   []byte // buffer of the part that next returned
-	err   error  // after the last part
-	ended chan struct{}
-}
-
-type part struct {
-	data []byte
+// pairReader reads and decodes pairs.
+type pairReader struct {
+	r    io.Reader
+	refs bool   // format 3
+	rest []byte // the beginning of a pair, at the end of the part before
 	err  error
 }
 
-// aheadParts is how many parts are read ahead.
-const aheadParts = 4
-
-func newAhead(r io.Reader) *ahead {
-	a := &ahead{full: make(chan part, aheadParts), empty: make(chan []byte, aheadParts), ended: make(chan struct{})}
-	for range aheadParts {
-		a.empty <- make([]byte, chunkBytes)
+// fill reads the next part into p. It returns false if there is none.
+func (d *pairReader) fill(p *pairPart) bool {
+	if d.err != nil {
+		return false
 	}
-	go func() {
-		defer close(a.ended)
-		for buf := range a.empty {
-			n, err := r.Read(buf)
-			a.full <- part{buf[:n], err}
-			if err != nil {
-				return
-			}
+	buf := p.buf
+	if need := max(chunkBytes, 2*len(d.rest)); len(buf) < need {
+		buf = make([]byte, need)
+	}
+	had := copy(buf, d.rest)
+	n, err := d.r.Read(buf[had:])
+	p.buf, p.pairs, d.rest = buf, p.pairs[:0], buf[:had+n]
+	for {
+		q, n, bad := parsePair(d.rest, d.refs)
+		if bad != nil {
+			err = bad
+			break
 		}
-	}()
-	return a
-}
-
-// next returns the next part.
-func (a *ahead) next() ([]byte, error) {
-	if a.err != nil {
-		return nil, a.err
+		if n == 0 {
+			break
+		}
+		p.pairs, d.rest = append(p.pairs, q), d.rest[n:]
 	}
-	if a.now != nil {
-		a.empty <- a.now[:chunkBytes]
+	if err == io.EOF && len(d.rest) > 0 {
+		err = errors.Join(errSnapshot, io.ErrUnexpectedEOF)
 	}
-	p := <-a.full
-	if a.now, a.err = p.data, p.err; len(p.data) > 0 {
-		return p.data, nil
-	}
-	return nil, p.err
-}
-
-// stop returns when the goroutine has ended.
-func (a *ahead) stop() {
-	close(a.empty)
-	<-a.ended
+	p.err, d.err = err, err
+	return true
 }
