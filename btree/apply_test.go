@@ -25,7 +25,7 @@ func TestApply(t *testing.T) {
 				}
 				batch, want := randomBatch(r, keyKinds[kind], &m, round%10 < 6)
 				tree.Find(batch[0].Key)
-				tree.p.Apply(batch)
+				tree.p.apply(batch, round%2*touchFrom)
 				for i, w := range batch {
 					if w.Old != want[i] {
 						t.Fatalf("write %d of %d, %q, delete %v: old is %d, want %d", i, len(batch), w.Key, w.Delete, w.Old, want[i])

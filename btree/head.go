@@ -6,17 +6,17 @@ import (
 	"math/bits"
 )
 
-// head returns the eight bytes of key after the first skip bytes as a big-endian number,
+// Head returns the eight bytes of key after the first skip bytes as a big-endian number,
 // padded with zeros. Among keys with the same first skip bytes a smaller head means a
 // smaller key; equal heads mean nothing.
-func head(key []byte, skip int) uint64 {
+func Head(key []byte, skip int) uint64 {
 	if len(key) >= skip+8 {
 		return binary.BigEndian.Uint64(key[skip:])
 	}
 	return shortHead(key, skip)
 }
 
-// shortHead is head for keys with fewer than eight bytes left.
+// shortHead is Head for keys with fewer than eight bytes left.
 func shortHead(key []byte, skip int) uint64 {
 	rest := len(key) - skip
 	if rest <= 0 {
@@ -62,8 +62,8 @@ func comparePrefix(key, prefix []byte) int {
 	return bytes.Compare(key, prefix)
 }
 
-// commonPrefix returns the length of the common prefix of a and b.
-func commonPrefix(a, b []byte) int {
+// CommonPrefix returns the length of the common prefix of a and b.
+func CommonPrefix(a, b []byte) int {
 	n, i := min(len(a), len(b)), 0
 	for ; i+8 <= n; i += 8 {
 		x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:])
@@ -79,5 +79,5 @@ func commonPrefix(a, b []byte) int {
 
 // separator returns the shortest string above left and not above right.
 func separator(left, right []byte) []byte {
-	return right[:commonPrefix(left, right)+1]
+	return right[:CommonPrefix(left, right)+1]
 }

@@ -59,7 +59,7 @@ func (in *inner) route(key []byte) int {
 			return in.n - 1
 		}
 	}
-	h := head(key, s.plen)
+	h := Head(key, s.plen)
 	i := lowerHead(&s.heads, h)
 	for i < in.n-1 && s.heads[i] == h && bytes.Compare(s.at(i), key) <= 0 {
 		i++
@@ -78,12 +78,12 @@ func newSeparators(list [][]byte) *separators {
 		seps.blob = makeBlob(size, 0)[:0]
 	}
 	if len(list) > 0 {
-		seps.plen = commonPrefix(list[0], list[len(list)-1])
+		seps.plen = CommonPrefix(list[0], list[len(list)-1])
 	}
 	for i, s := range list {
 		seps.blob = append(seps.blob, s...)
 		seps.offs[i+1] = uint32(len(seps.blob))
-		seps.heads[i] = head(s, seps.plen)
+		seps.heads[i] = Head(s, seps.plen)
 	}
 	for i := len(list); i < innerKids; i++ {
 		seps.heads[i] = noHead

@@ -55,7 +55,7 @@ func (lf *leaf) last() []byte { return lf.key(int(lf.n) - 1) }
 
 // find returns the index of key, or -1.
 func (lf *leaf) find(key []byte) int {
-	h := head(key, int(lf.plen))
+	h := Head(key, int(lf.plen))
 	return lf.findFrom(lowerLeaf(&lf.heads, h), h, key)
 }
 
@@ -79,7 +79,7 @@ func (lf *leaf) lower(key []byte) int {
 			return int(lf.n)
 		}
 	}
-	h := head(key, int(lf.plen))
+	h := Head(key, int(lf.plen))
 	i := lowerLeaf(&lf.heads, h)
 	for i < int(lf.n) && lf.heads[i] == h && bytes.Compare(lf.key(i), key) < 0 {
 		i++
@@ -98,12 +98,12 @@ func (lf *leaf) insert(i int, key []byte, v Value) {
 	if n == 0 {
 		lf.plen = uint16(len(key))
 	} else if lf.plen > 0 {
-		if same := commonPrefix(key, lf.key(0)[:lf.plen]); same < int(lf.plen) {
+		if same := CommonPrefix(key, lf.key(0)[:lf.plen]); same < int(lf.plen) {
 			lf.plen = uint16(same)
 			lf.setHeads()
 		}
 	}
-	h := head(key, int(lf.plen))
+	h := Head(key, int(lf.plen))
 	at := lf.put(key, v, -1)
 	copy(lf.heads[i+1:n+1], lf.heads[i:n])
 	copy(lf.offs[i+1:n+1], lf.offs[i:n])
@@ -199,14 +199,14 @@ func (lf *leaf) truncate(m, room int) {
 func (lf *leaf) setPrefix() {
 	lf.plen = 0
 	if lf.n > 0 {
-		lf.plen = uint16(commonPrefix(lf.key(0), lf.last()))
+		lf.plen = uint16(CommonPrefix(lf.key(0), lf.last()))
 	}
 	lf.setHeads()
 }
 
 func (lf *leaf) setHeads() {
 	for i := range int(lf.n) {
-		lf.heads[i] = head(lf.key(i), int(lf.plen))
+		lf.heads[i] = Head(lf.key(i), int(lf.plen))
 	}
 	lf.clearHeads(int(lf.n))
 }

@@ -1,6 +1,9 @@
 package btree
 
-import "bytes"
+import (
+	"bytes"
+	"unsafe"
+)
 
 // Write is one Set or Delete of Apply.
 type Write struct {
@@ -18,13 +21,19 @@ type Write struct {
 // Ascending keys are fast: Apply goes on from the leaf of the key before instead of
 // descending from the root. Like Set it copies keys and values, and panics if a key is
 // longer than MaxKeyBytes.
-func (p *Pairs) Apply(writes []Write) {
+func (p *Pairs) Apply(writes []Write) { p.apply(writes, touchFrom) }
+
+// apply is Apply that touches leaves ahead in a map of so many pairs.
+func (p *Pairs) apply(writes []Write, from int) {
 	if h := p.hint; h != nil {
 		*h = hint{key: h.key}
 	}
-	var f finger
+	var f, ahead finger
 	for i := range writes {
 		w := &writes[i]
+		if i%touchWrites == 0 && p.n >= max(from, 1) {
+			ahead.touch(p, writes[i:min(i+touchWrites, len(writes))])
+		}
 		if p.root == nil || len(w.Key) > MaxKeyBytes {
 			p.applyOne(w)
 			f.leaf = nil
@@ -100,6 +109,32 @@ func (f *finger) move(p *Pairs, key []byte) {
 		node = in.kids[i]
 	}
 	f.leaf = (*leaf)(node)
+}
+
+const (
+	touchWrites = 32      // of which Apply reads the leaves together
+	touchFrom   = 1 << 15 // pairs from which on it does: fewer are in the processor's caches anyway
+)
+
+// touch reads what writes will need, so that the waits for memory overlap. It need not be
+// right: the path may be of an older version of the map.
+func (f *finger) touch(p *Pairs, writes []Write) {
+	if f.shape != p.shape {
+		f.leaf, f.shape = nil, p.shape
+	}
+	var nodes [touchWrites]unsafe.Pointer
+	var at [touchWrites]int
+	n := min(len(writes), touchWrites)
+	for i := range n {
+		f.move(p, writes[i].Key)
+		nodes[i] = unsafe.Pointer(f.leaf)
+	}
+	touchHeads(nodes[:n])
+	for i := range n {
+		lf := (*leaf)(nodes[i])
+		at[i] = lowerLeaf(&lf.heads, Head(writes[i].Key, int(lf.plen)))
+	}
+	touchRecords(nodes[:n], at[:n])
 }
 
 // follow takes notice of a write of the finger's leaf.

@@ -110,7 +110,7 @@ func (c *checker) inner(in *inner) error {
 		if i > 0 && bytes.Compare(in.seps.at(i-1), s) >= 0 {
 			return fmt.Errorf("separator %q is not above %q", s, in.seps.at(i-1))
 		}
-		if !bytes.HasPrefix(s, in.seps.blob[:in.seps.plen]) || head(s, in.seps.plen) != in.seps.heads[i] {
+		if !bytes.HasPrefix(s, in.seps.blob[:in.seps.plen]) || Head(s, in.seps.plen) != in.seps.heads[i] {
 			return fmt.Errorf("prefix of %d bytes or head wrong for separator %q", in.seps.plen, s)
 		}
 	}
@@ -137,7 +137,7 @@ func (c *checker) leaf(lf *leaf, lo, hi []byte) error {
 		if bytes.Compare(k, lo) < 0 || hi != nil && bytes.Compare(k, hi) >= 0 {
 			return fmt.Errorf("key %q is outside of %q to %q", k, lo, hi)
 		}
-		if !bytes.HasPrefix(k, lf.key(0)[:lf.plen]) || head(k, int(lf.plen)) != lf.heads[i] {
+		if !bytes.HasPrefix(k, lf.key(0)[:lf.plen]) || Head(k, int(lf.plen)) != lf.heads[i] {
 			return fmt.Errorf("prefix of %d bytes or head wrong for key %q", lf.plen, k)
 		}
 		c.prev = k

@@ -5,6 +5,8 @@ import "unsafe"
 // manyKeys is how many look-ups of GetMany go down the tree together.
 const manyKeys = 8
 
+const cacheLine = 64 // bytes
+
 // GetMany looks up many keys: vals[i] becomes the value of keys[i], and the zero Value,
 // whose Bytes are nil, if the key is missing. The Bytes of a value that is there are not
 // nil, even if it is empty. vals must be at least as long as keys. The look-ups wait
@@ -42,13 +44,13 @@ func (p *Pairs) getGroup(keys [][]byte, vals []Value) {
 	var at [manyKeys]int
 	for i, key := range keys {
 		lf := (*leaf)(nodes[i])
-		at[i] = lowerLeaf(&lf.heads, head(key, int(lf.plen)))
+		at[i] = lowerLeaf(&lf.heads, Head(key, int(lf.plen)))
 	}
-	touchRecords(nodes[:n], &at)
+	touchRecords(nodes[:n], at[:n])
 	for i, key := range keys {
 		vals[i] = Value{}
 		lf := (*leaf)(nodes[i])
-		if j := lf.findFrom(at[i], head(key, int(lf.plen)), key); j >= 0 {
+		if j := lf.findFrom(at[i], Head(key, int(lf.plen)), key); j >= 0 {
 			vals[i] = lf.val(j)
 		}
 	}
@@ -75,17 +77,18 @@ func touchHeads(leaves []unsafe.Pointer) (sum int) {
 	for _, node := range leaves {
 		lf := (*leaf)(node)
 		sum += int(lf.plen) + int(lf.heads[7]) + int(lf.heads[15]) + int(lf.heads[23]) + int(lf.heads[31]) +
-			int(lf.heads[39]) + int(lf.heads[47])
+			int(lf.heads[39]) + int(lf.heads[47]) + int(lf.offs[0]) + int(lf.offs[cacheLine/2])
 	}
 	return sum
 }
 
 //go:noinline
-func touchRecords(leaves []unsafe.Pointer, at *[manyKeys]int) (sum int) {
+func touchRecords(leaves []unsafe.Pointer, at []int) (sum int) {
 	for i, node := range leaves {
 		lf := (*leaf)(node)
 		if j := at[i]; j < int(lf.n) {
-			sum += int(lf.blob[int(lf.offs[j])*recordUnit])
+			rest := lf.blob[int(lf.offs[j])*recordUnit : lf.used]
+			sum += int(rest[0]) + int(rest[min(cacheLine, len(rest)-1)]) + int(rest[min(2*cacheLine, len(rest)-1)])
 		}
 	}
 	return sum

@@ -56,9 +56,8 @@ func BenchmarkFollow(b *testing.B) {
 			round.reset()
 			run = run[:0]
 			_, _, err := round.add(batch)
-			round.sorted(func(key, val []byte, deleted bool) {
-				run = append(run, btree.Write{Key: key, Value: btree.Value{Bytes: val}, Delete: deleted})
-			})
+			round.sort()
+			run = round.decode(run, round.writes)
 			tree.Apply(run)
 			return err
 		}

@@ -1,8 +1,10 @@
 package embedded
 
 import (
-	"encoding/binary"
+	"bytes"
 	"slices"
+
+	"github.com/skerrydb/skerry/btree"
 )
 
 // gathered is a part of the log whose writes are applied in the order of their keys, and
@@ -10,12 +12,12 @@ import (
 // log, but neighbouring keys share a leaf of the tree, so that there is one cache miss
 // for several writes.
 type gathered struct {
-	data    []byte    // records, one after the other
-	writes  []wroteAt // in the order of the log
-	spare   []wroteAt // for sorting
-	first   []byte    // key of the first write; aliases data
-	common  int       // length of the prefix that all keys have in common
-	touched byte      // keeps the compiler from removing reads
+	data   []byte    // records, one after the other
+	writes []wroteAt // in the order of the log, or sorted
+	spare  []wroteAt // for sorting
+	first  []byte    // key of the first write; aliases data
+	common int       // length of the prefix that all keys have in common
+	stale  int       // so many writes have a word at the depth of a longer prefix
 }
 
 // wroteAt is a write in gathered.data. It is sorted by eight bytes of its key at a time,
@@ -25,10 +27,6 @@ type wroteAt struct {
 	at   uint32 // offset of the write in data, which is less than 4 GiB
 	left uint32 // bytes of the key in word; keyGoesOn: there are more
 }
-
-// touchAhead is how many writes before it is used a write is read, so that the cache has
-// it in time: sorted writes are all over the data.
-const touchAhead = 8
 
 // keyGoesOn is wroteAt.left of a key that does not end within the word.
 const keyGoesOn = 9
@@ -40,7 +38,7 @@ func (g *gathered) reset() { *g = gathered{data: g.data[:0], writes: g.writes[:0
 func (g *gathered) add(batch []byte) (transactions uint64, last int64, err error) {
 	from := len(g.data)
 	if cap(g.data)-from < len(batch) {
-		g.data = slices.Grow(g.data, max(from, len(batch))) // at least doubled: append grows in small steps
+		g.data = append(make([]byte, 0, from+max(len(batch), min(3*from, roundBytes-from))), g.data...)
 	}
 	g.data = append(g.data, batch...)
 	d := decoder{rest: g.data[from+batchHeader:]}
@@ -69,59 +67,81 @@ func (g *gathered) note(at int, key []byte) {
 	if len(g.writes) == 0 {
 		g.first, g.common = key, len(key)
 	}
-	g.common = commonPrefix(g.first[:g.common], key)
-	g.writes = append(g.writes, wroteAt{at: uint32(at)})
-}
-
-func commonPrefix(a, b []byte) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
+	if prefix := g.first[:g.common]; !bytes.HasPrefix(key, prefix) {
+		g.common, g.stale = btree.CommonPrefix(prefix, key), len(g.writes)
 	}
-	return n
+	w := wroteAt{at: uint32(at)}
+	w.look(key, g.common)
+	g.writes = append(g.writes, w)
 }
 
-// write decodes the write at offset at.
-func (g *gathered) write(at uint32) (key, val []byte, deleted bool) {
-	d := decoder{rest: g.data[at:]}
-	w := d.write()
-	return w.Key, w.Val, w.Deleted
+// look sets the word to that of the key at a depth.
+func (w *wroteAt) look(key []byte, depth int) {
+	w.word, w.left = btree.Head(key, depth), uint32(min(len(key)-depth, keyGoesOn))
 }
 
-// sorted calls fn for the last write of each key, in the order of the keys.
-func (g *gathered) sorted(fn func(key, val []byte, deleted bool)) {
-	g.sort(g.writes, g.common, fn)
-}
-
-// sort is sorted for writes whose keys agree up to depth.
-func (g *gathered) sort(writes []wroteAt, depth int, fn func(key, val []byte, deleted bool)) {
+// lookAll sets the words of writes to those at a depth.
+func (g *gathered) lookAll(writes []wroteAt, depth int) {
 	for i := range writes {
 		d := decoder{rest: g.data[writes[i].at:]}
-		writes[i].word, writes[i].left = wordAt(d.bytes(d.uvarint() >> 1)[depth:])
+		writes[i].look(d.bytes(d.uvarint()>>1), depth)
 	}
+}
+
+// sort leaves the last write of each key, in the order of the keys.
+func (g *gathered) sort() {
+	g.lookAll(g.writes[:g.stale], g.common)
+	g.writes = g.sorted(g.writes[:0], g.writes, g.common)
+}
+
+// sorted appends the last write of each key, in the order of the keys, to out, which may be
+// the room before writes. The words are those at depth, up to which the keys agree.
+func (g *gathered) sorted(out, writes []wroteAt, depth int) []wroteAt {
 	if len(writes) < radixLeast {
 		slices.SortFunc(writes, compareWrites)
 	} else {
 		g.radixSort(writes)
 	}
 	for len(writes) > 0 {
-		if len(writes) > touchAhead {
-			g.touched += g.data[writes[touchAhead].at]
-		}
 		n := 1
 		for n < len(writes) && writes[n].word == writes[0].word && writes[n].left == writes[0].left {
 			n++
 		}
-		if n > 1 && writes[0].left == keyGoesOn {
-			g.sort(writes[:n], depth+8, fn)
+		if same := writes[:n]; n > 1 && writes[0].left == keyGoesOn {
+			g.lookAll(same, depth+8)
+			out = g.sorted(out, same, depth+8)
 		} else {
-			fn(g.write(writes[n-1].at))
+			out = append(out, same[n-1])
 		}
 		writes = writes[n:]
 	}
+	return out
 }
+
+// decode appends writes in the form that the tree applies. They alias g.
+func (g *gathered) decode(to []btree.Write, writes []wroteAt) []btree.Write {
+	g.touch(writes)
+	for _, at := range writes {
+		d := decoder{rest: g.data[at.at:]}
+		w := d.write()
+		to = append(to, btree.Write{Key: w.Key, Value: btree.Value{Bytes: w.Val}, Delete: w.Deleted})
+	}
+	return to
+}
+
+// touch reads from each write, all over the data, so that the waits for memory overlap. It
+// returns a meaningless sum and is not inlined, so that the reads are not optimised away.
+//
+//go:noinline
+func (g *gathered) touch(writes []wroteAt) (sum byte) {
+	for _, w := range writes {
+		rest := g.data[w.at:]
+		sum += rest[0] + rest[min(cacheLine, len(rest)-1)] + rest[min(2*cacheLine, len(rest)-1)]
+	}
+	return sum
+}
+
+const cacheLine = 64 // bytes
 
 // compareWrites orders by key and, for the same key, by place in the log.
 func compareWrites(a, b wroteAt) int {
@@ -177,14 +197,4 @@ func (g *gathered) radixSort(writes []wroteAt) {
 		from, to = to, from
 	}
 	copy(writes, from) // nothing if they are the same
-}
-
-// wordAt returns the first eight bytes of key as a number, and how many there are.
-func wordAt(key []byte) (word uint64, left uint32) {
-	if len(key) >= 8 {
-		return binary.BigEndian.Uint64(key), uint32(min(len(key), keyGoesOn))
-	}
-	var b [8]byte
-	copy(b[:], key)
-	return binary.BigEndian.Uint64(b[:]), uint32(len(key))
 }

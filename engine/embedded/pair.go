@@ -122,6 +122,11 @@ func readPairsAhead(r io.Reader, h head) iter.Seq2[pair, error] {
 		for range aheadParts {
 			empty <- new(pairPart)
 		}
+		defer func() {
+			close(empty)
+			for range full { // when the goroutine has ended, r is the caller's again
+			}
+		}()
 		go func() {
 			defer close(full)
 			d := pairReader{r: r, refs: h.refs}
@@ -135,12 +140,9 @@ func readPairsAhead(r io.Reader, h head) iter.Seq2[pair, error] {
 		i := uint64(0)
 		for p := range full {
 			if !p.yield(&i, h.pairs, yield) {
-				break
+				return
 			}
 			empty <- p
-		}
-		close(empty)
-		for range full { // r is the caller's again when the goroutine has ended
 		}
 	}
 }
@@ -188,32 +190,46 @@ type pairReader struct {
 	err  error
 }
 
-// fill reads the next part into p. It returns false if there is none.
+// fill reads the next part into p, with at least one pair or an error. It returns false if
+// there is none.
 func (d *pairReader) fill(p *pairPart) bool {
 	if d.err != nil {
 		return false
 	}
-	buf := p.buf
-	if need := max(chunkBytes, 2*len(d.rest)); len(buf) < need {
-		buf = make([]byte, need)
+	if p.pairs = p.pairs[:0]; len(p.buf) < chunkBytes {
+		p.buf = make([]byte, chunkBytes)
 	}
-	had := copy(buf, d.rest)
-	n, err := d.r.Read(buf[had:])
-	p.buf, p.pairs, d.rest = buf, p.pairs[:0], buf[:had+n]
-	for {
-		q, n, bad := parsePair(d.rest, d.refs)
-		if bad != nil {
-			err = bad
-			break
+	if len(d.rest) > len(p.buf) {
+		p.buf = make([]byte, 2*len(d.rest))
+	}
+	had := copy(p.buf, d.rest)
+	for len(p.pairs) == 0 && d.err == nil {
+		if had == len(p.buf) { // a pair is longer
+			p.buf = append(make([]byte, 0, 2*had), p.buf...)[:2*had]
 		}
-		if n == 0 {
-			break
+		n, err := d.r.Read(p.buf[had:])
+		had += n
+		d.rest, d.err = p.decode(p.buf[:had], d.refs), err
+		if p.err != nil {
+			d.err = p.err
 		}
-		p.pairs, d.rest = append(p.pairs, q), d.rest[n:]
 	}
-	if err == io.EOF && len(d.rest) > 0 {
-		err = errors.Join(errSnapshot, io.ErrUnexpectedEOF)
+	if d.err == io.EOF && len(d.rest) > 0 {
+		d.err = errors.Join(errSnapshot, io.ErrUnexpectedEOF)
 	}
-	p.err, d.err = err, err
+	p.err = d.err
 	return true
+}
+
+// decode appends the pairs in b, sets the error if one is malformed, and returns what
+// follows them.
+func (p *pairPart) decode(b []byte, refs bool) (rest []byte) {
+	for {
+		q, n, err := parsePair(b, refs)
+		if n == 0 {
+			p.err = err
+			return b
+		}
+		p.pairs, b = append(p.pairs, q), b[n:]
+	}
 }

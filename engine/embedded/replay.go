@@ -2,16 +2,17 @@ package embedded
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
 )
 
-// Limits of one round of replay, which is applied sorted by key. One goroutine reads and
-// checks a round while another applies the one before, so there are two at a time.
+// Limits of one round of replay, which is applied sorted by key. One goroutine reads,
+// checks and sorts a round while another applies the one before, so there are two at a time.
 const (
-	roundBytes  = 64 << 20 // of log records
+	roundBytes  = 32 << 20 // of log records
 	roundWrites = 1 << 20
 )
 
@@ -26,7 +27,8 @@ func (db *DB) replay(state *snapshot, progress *progress) (applied int, err erro
 	return r.run(state, first)
 }
 
-// replayer reads the log in its order and checks it. The applier changes the state.
+// replayer reads the log in its order, checks it, and sorts it round by round. The applier
+// changes the state.
 type replayer struct {
 	db         *DB
 	at         snapshot // position, time and index after the records read
@@ -112,6 +114,7 @@ func (r *replayer) gather(rec journal.Record, base engine.Position) (data []byte
 // flush hands the round to the applier.
 func (r *replayer) flush() {
 	r.db.history.own() // the round's buffer will be used again
+	r.round.sort()
 	r.round = r.applier.apply(r.round)
 }
 
@@ -151,10 +154,11 @@ func (a *applier) wait() {
 // applyMost is how many writes are applied together.
 const applyMost = 256
 
-// applySorted applies the last write of each key.
+// applySorted applies a sorted round.
 func (s *snapshot) applySorted(g *gathered) {
-	writes := make([]btree.Write, 0, applyMost)
-	flush := func() {
+	room := make([]btree.Write, 0, applyMost)
+	for part := range slices.Chunk(g.writes, applyMost) {
+		writes := g.decode(room, part)
 		s.tree.Apply(writes)
 		for _, w := range writes {
 			if w.Old >= 0 {
@@ -164,15 +168,7 @@ func (s *snapshot) applySorted(g *gathered) {
 				s.bytes += size(w.Key, len(w.Value.Bytes))
 			}
 		}
-		writes = writes[:0]
 	}
-	g.sorted(func(key, val []byte, deleted bool) {
-		writes = append(writes, btree.Write{Key: key, Value: btree.Value{Bytes: val}, Delete: deleted})
-		if len(writes) == applyMost {
-			flush()
-		}
-	})
-	flush()
 }
 
 // apply applies one change to the state.

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -25,12 +26,19 @@ func TestReplayIsInTheOrderOfTheLog(t *testing.T) {
 	if testing.Short() {
 		histories = 30
 	}
+	large := btree.NewPairs() // so that the tree reads leaves ahead
+	for n := range 1 << 15 {
+		large.Set(binary.BigEndian.AppendUint16([]byte{1}, uint16(n)), btree.Value{Bytes: []byte{2}})
+	}
 	for n := range histories {
 		rng := rand.New(rand.NewPCG(first, uint64(n)))
 		batches := randomBatches(rng)
 		begin, end := rng.IntN(len(batches)+1), rng.IntN(len(batches)+1)
 		begin = min(begin, end)
 		want := &snapshot{tree: btree.NewPairs()}
+		if n%10 == 0 {
+			want.tree = large.Clone()
+		}
 		replayInOrder(t, want, batches[:begin])
 		got := &snapshot{tree: want.tree.Clone(), pos: want.pos, time: want.time, bytes: want.bytes, applied: want.applied}
 		replayInOrder(t, want, batches[begin:end])
@@ -56,6 +64,9 @@ func randomBatches(rng *rand.Rand) [][]byte {
 		most = radixLeast / 4
 	}
 	keys := [][]byte{{}, []byte("a"), []byte("a\x00"), []byte("a\x00\x00")}
+	for range 30 {
+		keys = append(keys, binary.BigEndian.AppendUint16([]byte{1}, uint16(rng.Uint32())))
+	}
 	prefix := bytes.Repeat([]byte("p"), rng.IntN(20))
 	for range 1 + rng.IntN(60) {
 		key := append(slices.Clone(prefix), make([]byte, rng.IntN(24))...)
@@ -65,7 +76,7 @@ func randomBatches(rng *rand.Rand) [][]byte {
 		keys = append(keys, key)
 	}
 	if rng.IntN(2) == 0 {
-		keys = keys[4:] // all with the prefix
+		keys = keys[34:] // all with the prefix
 	}
 	var batches [][]byte
 	pos, micros := engine.Position(0), int64(1)
