@@ -32,6 +32,10 @@ const (
 
 	retryAfter  = 50 * time.Millisecond // pause of the tail after an error that may pass
 	aheadWithin = 5 * time.Second       // how long Subscribe asks whether a position exists
+
+	// restTime is how long the tail rests while nobody needs it. Otherwise every commit
+	// would wake it.
+	restTime = 20 * time.Millisecond
 )
 
 // Options configure a Feed. The zero value works.
@@ -52,6 +56,7 @@ type Feed struct {
 	eng  engine.Engine
 	skim skimmer // eng, or nil if it is none
 	o    Options
+	need chan struct{} // one token: a subscription or a call of Wait needs the tail
 
 	mu      sync.Mutex // guards the fields below and the live state of every Sub
 	state   state
@@ -96,7 +101,7 @@ func New(eng engine.Engine, o Options) (*Feed, error) {
 		o.Heartbeat = defaultHeartbeat
 	}
 	skim, _ := eng.(skimmer)
-	return &Feed{eng: eng, skim: skim, o: o, subs: map[*Sub]struct{}{}, live: newIndex()}, nil
+	return &Feed{eng: eng, skim: skim, o: o, need: make(chan struct{}, 1), subs: map[*Sub]struct{}{}, live: newIndex()}, nil
 }
 
 // Run follows the engine's changes until ctx ends or the engine fails permanently, and
@@ -170,10 +175,40 @@ func (f *Feed) tail(ctx context.Context, from *engine.Position, known *bool) err
 				break
 			}
 			*from = c.Pos
+			if f.skim != nil && len(c.Writes) == 0 {
+				f.rest(ctx, c.Pos)
+			}
 		}
 		if !missed {
 			return nil
 		}
+	}
+}
+
+// rest waits for restTime, or until somebody needs the tail, if it has reached the engine's
+// position and nobody does now.
+func (f *Feed) rest(ctx context.Context, pos engine.Position) {
+	if p, ok := f.eng.(engine.Positioner); !ok || p.Position() > pos {
+		return
+	}
+	f.mu.Lock()
+	needed := len(f.live.byPrefix) > 0 || len(f.waiters) > 0
+	f.mu.Unlock()
+	if needed {
+		return
+	}
+	select {
+	case <-f.need:
+	case <-time.After(restTime):
+	case <-ctx.Done():
+	}
+}
+
+// wake ends the tail's rest.
+func (f *Feed) wake() {
+	select {
+	case f.need <- struct{}{}:
+	default:
 	}
 }
 
@@ -310,6 +345,7 @@ func (f *Feed) Wait(ctx context.Context, pos engine.Position) error {
 	}
 	w := &waiter{pos: pos, done: make(chan error, 1)}
 	f.waiters.add(w)
+	f.wake()
 	f.mu.Unlock()
 
 	select {

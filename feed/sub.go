@@ -122,6 +122,7 @@ func (f *Feed) join(s *Sub) bool {
 	}
 	s.live, f.moved = true, true
 	f.live.add(s)
+	f.wake()
 	return true
 }
 

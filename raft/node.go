@@ -119,6 +119,7 @@ type Node struct {
 	reads   Reads
 	room    Room
 	paces   paces
+	saving  int             // Saves that were passed to the disk goroutine and are not durable
 	looked  int             // ticks since the last call of Short
 	sending map[uint64]bool // receivers of the snapshots in flight
 }
@@ -337,6 +338,7 @@ func (n *Node) handle(e *event) {
 		for _, s := range e.saved {
 			n.core.Saved(s)
 		}
+		n.saving -= len(e.saved)
 		n.reads.Applied(n.core) // a snapshot also counts
 	case e.applied != nil:
 		if role := n.core.Applied(e.applied); role != nil {
@@ -365,15 +367,28 @@ func (n *Node) carryOut(rd Ready) {
 			n.send(m)
 		}
 	}
-	if rd.Save != nil {
-		n.saves.push(rd.Save)
-	}
 	if rd.Apply != nil {
 		n.tasks.push(task{apply: rd.Apply})
 	}
 	for _, r := range rd.Reads {
 		n.reads.Confirmed(r, n.core)
 	}
+	switch {
+	case rd.Save == nil:
+	case n.saving == 0 && n.store.holds(rd.Save):
+		n.noted(rd.Save)
+	default:
+		n.saving++
+		n.saves.push(rd.Save)
+	}
+}
+
+// noted completes a Save that has nothing for the disk. Such a Save follows every batch,
+// with the new commit index: here it wakes no other goroutine.
+func (n *Node) noted(s *Save) {
+	n.store.note(s.Commit)
+	n.answer([]*Save{s})
+	n.core.Saved(s)
 }
 
 func (n *Node) send(m *Message) {

@@ -129,6 +129,20 @@ func (s *Store) Vote() Vote {
 	return s.vote
 }
 
+// holds reports whether everything in w that must be durable is durable, once all
+// earlier Saves are.
+func (s *Store) holds(w *Save) bool {
+	return len(w.Entries) == 0 && w.Snapshot == nil && (w.Vote.Term == 0 || w.Vote == s.Vote())
+}
+
+// note raises the commit index that later entries carry, and returns it.
+func (s *Store) note(commit uint64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commit = max(s.commit, commit)
+	return s.commit
+}
+
 // Append writes the vote of a Save, durably, and its entries to the log. The entries
 // are durable once Sync has returned. A snapshot must have been installed before.
 func (s *Store) Append(w *Save) error {
@@ -140,10 +154,7 @@ func (s *Store) Append(w *Save) error {
 		s.vote = v
 		s.mu.Unlock()
 	}
-	s.mu.Lock()
-	s.commit = max(s.commit, w.Commit)
-	commit := s.commit
-	s.mu.Unlock()
+	commit := s.note(w.Commit)
 	if len(w.Entries) == 0 {
 		return nil
 	}

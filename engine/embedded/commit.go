@@ -14,6 +14,9 @@ type committer interface {
 	// admit returns why calls cannot be accepted now, or nil. After an error, calls
 	// that have already run must not be committed either. The caller holds executor.mu.
 	admit() error
+	// gathers reports whether more calls should gather in b before it is sealed; then it
+	// has b sealed later. The caller holds executor.mu.
+	gathers(b *batch) bool
 	// seal prepares b, which is committed next. The caller holds executor.mu.
 	seal(b *batch)
 	// commit makes b durable. For a batch without writes it only confirms that the
@@ -33,9 +36,10 @@ var errLater = errors.New("the outcome comes later")
 // quorum.
 type journalCommitter struct{ log *journal.Log }
 
-func (journalCommitter) admit() error { return nil }
-func (journalCommitter) seal(*batch)  {}
-func (journalCommitter) waits() bool  { return true }
+func (journalCommitter) admit() error        { return nil }
+func (journalCommitter) gathers(*batch) bool { return false }
+func (journalCommitter) seal(*batch)         {}
+func (journalCommitter) waits() bool         { return true }
 
 func (c journalCommitter) commit(b *batch) error {
 	if b.empty() {
@@ -48,9 +52,17 @@ func (c journalCommitter) commit(b *batch) error {
 }
 
 // sealIfFree seals and returns the open batch, and takes the committing role for it, if
-// there is something to commit and the role is free. The caller holds mu, and is the
-// runner unless there is none.
+// there is something to commit, the role is free, and no more calls should gather. The
+// caller holds mu, and is the runner unless there is none.
 func (x *executor) sealIfFree() *batch {
+	if x.broken == nil && x.committing == nil && x.log.gathers(x.open) {
+		return nil
+	}
+	return x.sealNow()
+}
+
+// sealNow is sealIfFree without waiting for more calls.
+func (x *executor) sealNow() *batch {
 	if x.broken == nil && (len(x.open.calls) > 0 || !x.open.empty()) {
 		x.broken = x.log.admit() // not nil if it ran after the node was deposed
 	}
@@ -97,7 +109,7 @@ func (x *executor) sealFull() {
 	for x.committing != nil && x.broken == nil {
 		x.changed.Wait()
 	}
-	b := x.sealIfFree()
+	b := x.sealNow()
 	x.mu.Unlock()
 	if b != nil {
 		x.hand(b)

@@ -38,6 +38,7 @@ type raftCommitter struct {
 	// Guarded by x.mu.
 	term   uint64 // in which this node is the leader; 0: it accepts no calls
 	refuse error  // why it accepts no calls
+	lull   lull
 
 	// Owned by the machine's goroutine.
 	orphans []orphan
@@ -53,10 +54,14 @@ type orphan struct {
 }
 
 func newRaftCommitter(members func(*roster)) *raftCommitter {
-	return &raftCommitter{
+	c := &raftCommitter{
 		members: members,
 		refuse:  engine.Errorf(engine.CodeNotLeader, "this node has just started and knows of no leader yet; nothing was written"),
 	}
+	t := time.AfterFunc(time.Hour, c.lullOver)
+	t.Stop()
+	c.lull.alarm = t
+	return c
 }
 
 // admit implements committer.
@@ -113,6 +118,7 @@ func (c *raftCommitter) yield(why error) {
 		return
 	}
 	c.term = 0
+	c.lull.cancel()
 	x.refuseQueued(why)
 	switch b := x.committing; {
 	case b == nil:

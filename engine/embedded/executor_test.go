@@ -30,9 +30,10 @@ func (g *gate) commit(b *batch) error {
 	return <-g.let
 }
 
-func (g *gate) admit() error { return nil }
-func (g *gate) seal(*batch)  {}
-func (g *gate) waits() bool  { return true }
+func (g *gate) admit() error        { return nil }
+func (g *gate) gathers(*batch) bool { return false }
+func (g *gate) seal(*batch)         {}
+func (g *gate) waits() bool         { return true }
 
 func (g *gate) current() *snapshot {
 	g.mu.Lock()

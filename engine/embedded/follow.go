@@ -82,6 +82,9 @@ func (c *raftCommitter) applyBatch(e raft.Entry) (int, error) {
 	if b != nil {
 		at = b.base
 	}
+	if now := x.opts.mono(); own {
+		c.lull.begin(now, now.Sub(b.began), len(b.calls)+len(x.open.calls)+len(x.queue))
+	}
 	x.mu.Unlock()
 	switch {
 	case own:

@@ -87,6 +87,7 @@ type commitFunc func(*batch) error
 
 func (f commitFunc) commit(b *batch) error { return f(b) }
 func (f commitFunc) admit() error          { return nil }
+func (commitFunc) gathers(*batch) bool     { return false }
 func (f commitFunc) seal(*batch)           {}
 func (f commitFunc) waits() bool           { return true }
 

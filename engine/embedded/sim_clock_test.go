@@ -196,3 +196,26 @@ func (c *clockTruth) end() {
 		}
 	}
 }
+
+// simAlarm is the timer of a lull.
+type simAlarm struct {
+	n    *simNode
+	ring func()
+	set  int // counts calls: earlier plans are void
+}
+
+func (a *simAlarm) Reset(d time.Duration) bool {
+	a.set++
+	set := a.set
+	a.n.after(d, func() {
+		if a.set == set {
+			a.ring()
+		}
+	})
+	return true
+}
+
+func (a *simAlarm) Stop() bool {
+	a.set++
+	return true
+}

@@ -166,6 +166,7 @@ func (n *simNode) describe(_ []string, a slog.Attr) slog.Attr {
 // join implements Options.sim.
 func (n *simNode) join(db *DB) proposer {
 	db.group.self = n.id
+	db.group.log.lull.alarm = &simAlarm{n: n, ring: db.group.log.lullOver}
 	core, err := raft.NewCore(raft.Config{
 		ID: n.id, Start: n.w.rng.Uint64(), Applied: db.exec.at.index, Log: db.group.store, Stamps: db.group,
 		Logger: db.opts.Logger, Leases: n.w.plan.lease, HeartbeatTicks: 3, MessageBytes: n.w.plan.message, Inflight: n.w.plan.inflight,
