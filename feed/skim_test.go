@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/feed"
+	"github.com/skerrydb/skerry/journal/memfs"
 )
 
 // skimmed is the embedded engine with a hook between the question whether changes are
@@ -84,4 +86,47 @@ func TestSkimmedPosition(t *testing.T) {
 	late := subscribe(t, f, pos-1, "")
 	wantNext(t, late, pos, "a")
 	wantNext(t, late, put(t, eng, "b"), "b")
+}
+
+// TestTailRests: a tail that nobody needs does not follow every commit, and does at once
+// when there is a subscription or a call that waits.
+func TestTailRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := embedded.Open("data", embedded.Options{FS: memfs.New(1), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		f := start(t, db, feed.Options{Heartbeat: time.Hour})
+		put(t, db, "a")
+		synctest.Wait()
+		put(t, db, "b")
+		synctest.Wait() // at the latest now the tail rests
+		second := put(t, db, "b")
+		synctest.Wait()
+		if pos := f.Position(); pos == second {
+			t.Errorf("the tail is at %d, that of the newest commit: it did not rest", pos)
+		}
+		began := time.Now()
+		if err := f.Wait(t.Context(), second); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		third := put(t, db, "c")
+		s := subscribe(t, f, f.Position(), "")
+		wantNext(t, s, third, "c")
+		wantNext(t, s, put(t, db, "d"), "d")
+		if d := time.Since(began); d != 0 {
+			t.Errorf("a subscription or a call waited for %v", d)
+		}
+		s.Close()
+		for range 3 {
+			put(t, db, "e")
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		if pos := f.Position(); pos != db.Position() {
+			t.Errorf("the tail is at %d, the engine at %d", pos, db.Position())
+		}
+	})
 }
