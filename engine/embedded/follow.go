@@ -82,7 +82,8 @@ func (c *raftCommitter) applyBatch(e raft.Entry) (int, error) {
 	if b != nil {
 		at = b.base
 	}
-	if now := x.opts.mono(); own {
+	if own {
+		now := x.opts.mono()
 		c.lull.begin(now, now.Sub(b.began), len(b.calls)+len(x.open.calls)+len(x.queue))
 	}
 	x.mu.Unlock()

@@ -69,9 +69,10 @@ func (l *lull) cancel() {
 // gathers implements committer.
 func (c *raftCommitter) gathers(b *batch) bool {
 	l := &c.lull
-	switch now := c.x.opts.mono(); {
-	case l.want == 0:
+	if l.want == 0 {
 		return false
+	}
+	switch now := c.x.opts.mono(); {
 	case len(b.calls) >= l.want || len(b.buf) >= batchBytes || !now.Before(l.until):
 		l.end(len(b.calls))
 		return false
