@@ -12,7 +12,6 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/feed"
-	"github.com/skerrydb/skerry/journal/memfs"
 )
 
 // skimmed is the embedded engine with a hook between the question whether changes are
@@ -92,7 +91,7 @@ func TestSkimmedPosition(t *testing.T) {
 // when there is a subscription or a call that waits.
 func TestTailRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := embedded.Open("data", embedded.Options{FS: memfs.New(1), Logger: slog.New(slog.DiscardHandler)})
+		db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
