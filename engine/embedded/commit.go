@@ -55,7 +55,7 @@ func (c journalCommitter) commit(b *batch) error {
 // there is something to commit, the role is free, and no more calls should gather. The
 // caller holds mu, and is the runner unless there is none.
 func (x *executor) sealIfFree() *batch {
-	if x.broken == nil && x.committing == nil && x.log.gathers(x.open) {
+	if x.broken == nil && x.committing == nil && len(x.open.calls) > 0 && x.log.gathers(x.open) {
 		return nil
 	}
 	return x.sealNow()

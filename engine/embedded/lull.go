@@ -76,7 +76,7 @@ func (c *raftCommitter) gathers(b *batch) bool {
 	case len(b.calls) >= l.want || len(b.buf) >= batchBytes || !now.Before(l.until):
 		l.end(len(b.calls))
 		return false
-	case !l.armed && len(b.calls) > 0:
+	case !l.armed:
 		l.armed = true
 		l.alarm.Reset(l.until.Sub(now))
 	}

@@ -93,6 +93,33 @@ func TestLoneCallerWaitsForNobody(t *testing.T) {
 	})
 }
 
+// TestReadersDoNotWaitForALull: without calls in the next batch, a read that waits is
+// shown the state at once.
+func TestReadersDoNotWaitForALull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, q := leading(t)
+		for i := range uint64(unreadBatches + 4) {
+			only := start(t.Context(), x, putting("a", "1"))
+			p := <-q.got
+			if i == unreadBatches+3 {
+				x.wanted.Store(true)
+			}
+			time.Sleep(time.Millisecond)
+			commitAs(t, q, i+1, p)
+			if err := <-only; err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if pos := uint64(x.current().pos); i >= unreadBatches && i < unreadBatches+3 && pos > i {
+				t.Fatalf("position %d was shown without a reader: this tests nothing", pos)
+			}
+		}
+		if pos := x.current().pos; pos != unreadBatches+4 {
+			t.Errorf("position %d is shown, not %d", pos, unreadBatches+4)
+		}
+	})
+}
+
 // TestLullsInVainAreRare: if callers do not come back, a batch waits for as long as a
 // commit took, and then most batches do not wait at all.
 func TestLullsInVainAreRare(t *testing.T) {
