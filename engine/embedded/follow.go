@@ -119,7 +119,7 @@ func (c *raftCommitter) followBatch(e raft.Entry, base engine.Position) (int, er
 		last = x.clock
 	}
 	state := snapshot{tree: x.tree, bytes: x.bytes}
-	c.warm.apply(&state, writes, x.ahead)
+	c.warm.apply(&state, writes, min(x.ahead, followAhead))
 	x.bytes = state.bytes
 	clear(writes) // they alias the entry
 	if c.writes = writes; cap(writes) > keepWrites {
@@ -141,6 +141,10 @@ func (c *raftCommitter) followBatch(e raft.Entry, base engine.Position) (int, er
 
 // keepWrites is the length up to which the slice of a batch's writes is reused.
 const keepWrites = 64 << 10
+
+// followAhead is the number of pairs from which on a follower looks keys up, if that is
+// less than aheadFrom: its log and its connections take much of the caches.
+const followAhead = 1 << 13
 
 // warmer applies writes in their order, and looks their keys up before, some at a time:
 // in a large map that saves a quarter of the time.
