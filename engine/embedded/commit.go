@@ -87,7 +87,7 @@ func (x *executor) sealNow() *batch {
 		}
 		x.open = x.nextBatch(b)
 	}
-	x.committing, b.index = b, x.at.index+1
+	x.committing, b.index, x.crowd = b, x.at.index+1, len(b.calls) > 1
 	x.flight.seal()
 	x.log.seal(b)
 	return b

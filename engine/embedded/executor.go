@@ -73,6 +73,7 @@ type executor struct {
 	running    bool                 // there is a runner
 	chores     []func(*speculation) // work of the node itself, for the runner
 	committing *batch
+	crowd      bool            // the last sealed batch had several calls
 	broken     error           // the batch being committed was lost; the runner must reset
 	closed     error           // error of new calls, once set
 	at         applied         // the newest durable log record

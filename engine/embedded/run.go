@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -35,7 +36,7 @@ type speculation struct {
 // runQueued runs queued calls until none is left or the budget is used up. The caller
 // has set running.
 func (x *executor) runQueued(budget int) {
-	for {
+	for yielded := false; ; {
 		x.mu.Lock()
 		if x.broken != nil {
 			x.reset() // queued calls may come from callers that know that a batch was lost
@@ -50,6 +51,14 @@ func (x *executor) runQueued(budget int) {
 		x.mu.Lock()
 		x.spare = work[:0]
 		idle := len(x.queue) == 0 && len(x.chores) == 0
+		if idle && x.crowd && !yielded && x.committing == nil && x.log.waits() {
+			// The callers of the batch before are about to call again. Let them, so that
+			// one wait for the disk serves them all.
+			yielded = true
+			x.mu.Unlock()
+			runtime.Gosched()
+			continue
+		}
 		b := x.sealIfFree()
 		if idle {
 			if x.open.empty() && len(x.open.calls) == 0 {
