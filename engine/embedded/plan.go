@@ -123,8 +123,7 @@ func (p *recoveryPlan) failed() { p.ask.Store(p.log.Load() + p.least()) }
 
 // contents returns how many pairs s has, and the bytes of their keys and values.
 func (s *snapshot) contents() (pairs, size int64) {
-	pairs = int64(s.tree.Len())
-	return pairs, s.bytes - pairs*keyOverhead
+	return int64(s.tree.Len()), s.bytes
 }
 
 // holds records what the last snapshot has: pairs, and size bytes.

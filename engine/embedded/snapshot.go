@@ -169,7 +169,7 @@ func loadSnapshot(meta []byte, r io.Reader, v *restoredValues, progress *progres
 			s.bytes += size(p.key, len(p.val.Bytes))
 			if pairs++; s.bytes >= next && progress != nil {
 				next = s.bytes + progressBytes
-				progress.at("reading the snapshot", "keys", pairs, h.pairs, s.bytes-int64(pairs)*keyOverhead)
+				progress.at("reading the snapshot", "keys", pairs, h.pairs, s.bytes)
 			}
 			if !yield(p.key, p.val) {
 				return
