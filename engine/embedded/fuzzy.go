@@ -36,7 +36,7 @@ type fuzzy struct {
 }
 
 const (
-	pieceBytes = 128 << 10 // of a piece, after which transactions run
+	pieceBytes = 1 << 20 // of a piece, after which transactions run
 
 	// settlePoll is how often a snapshot whose pieces are written looks whether their
 	// effects are durable, and settleWait how long: without a majority they never are.

@@ -114,8 +114,10 @@ func TestSpillCompaction(t *testing.T) {
 	}
 	awaitInFiles(t, db, 40)
 	if _, err := db.View(t.Context(), engine.Read{}, func(old engine.Tx) error {
-		for i := range 30 {
-			put(t, db, fmt.Sprintf("key %02d", i), long(100+i))
+		for i := range 40 { // three of four in each file
+			if i%4 > 0 {
+				put(t, db, fmt.Sprintf("key %02d", i), long(100+i))
+			}
 		}
 		awaitInFiles(t, db, 40)
 		eventually.True(t, "the first file to be removed", func() bool {
@@ -141,7 +143,7 @@ func TestSpillCompaction(t *testing.T) {
 	db = open(t, "data", spilling(fs))
 	for i := range 40 {
 		val := i
-		if i < 30 {
+		if i%4 > 0 {
 			val += 100
 		}
 		want(t, db, fmt.Sprintf("key %02d", i), long(val))
