@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -40,6 +41,7 @@ type batch struct {
 	first    int64           // time of the first transaction in it, in microseconds
 	time     int64           // of the last transaction in it
 	calls    []*call         // to be answered when it is durable
+	called   atomic.Int32    // their number, for other goroutines than the runner
 	snap     *snapshot       // the state after it, set when it is sealed; nil: not needed
 	writes   int             // of all its transactions
 	index    uint64          // of its log record; set before it is committed

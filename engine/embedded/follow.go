@@ -84,7 +84,7 @@ func (c *raftCommitter) applyBatch(e raft.Entry) (int, error) {
 	}
 	if own {
 		now := x.opts.mono()
-		c.lull.begin(now, now.Sub(b.began), len(b.calls)+len(x.open.calls)+len(x.queue))
+		c.lull.begin(now, now.Sub(b.began), len(b.calls)+int(x.open.called.Load())+len(x.queue))
 	}
 	x.mu.Unlock()
 	switch {

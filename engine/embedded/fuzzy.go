@@ -187,10 +187,12 @@ func (s *snapshot) follow(log *journal.Log, last uint64) error {
 			return err
 		}
 		if len(g.data) >= roundBytes {
+			g.sort()
 			s.applySorted(g)
 			g.reset()
 		}
 	}
+	g.sort()
 	s.applySorted(g)
 	return nil
 }

@@ -87,11 +87,13 @@ func (c *raftCommitter) gathers(b *batch) bool {
 func (c *raftCommitter) lullOver() {
 	x := c.x
 	x.mu.Lock()
-	if c.lull.armed {
-		c.lull.end(len(x.open.calls))
-	}
+	armed := c.lull.armed
+	c.lull.armed = false
 	var b *batch
-	if !x.running {
+	if !x.running { // a runner seals when it has run the queued calls, and looks at the time
+		if armed {
+			c.lull.end(len(x.open.calls))
+		}
 		b = x.sealIfFree()
 	}
 	x.mu.Unlock()

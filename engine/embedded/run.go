@@ -115,6 +115,7 @@ func (x *executor) run(c *call) {
 		return
 	}
 	x.open.calls = append(x.open.calls, c)
+	x.open.called.Add(1)
 	if len(x.open.buf) >= batchBytes {
 		x.sealFull()
 	}
