@@ -33,14 +33,14 @@ type cost struct {
 func measured() constants {
 	return constants{
 		keyBytes:      constant{60, "bytes", "live memory of a key beyond its own bytes and those of its value", "one node, 10 M keys"},
-		residentRatio: constant{1.6, "", "resident memory as a multiple of live keys and values: garbage and room for the collector", "one node, 10 M keys"},
-		emptyBytes:    constant{1.9e+08, "bytes", "resident memory of a busy server with next to no data, with the kept history of changes", "one node, 1 k keys"},
+		residentRatio: constant{1.44, "", "resident memory as a multiple of live keys and values: garbage and room for the collector", "one node, 10 M keys"},
+		emptyBytes:    constant{6.69e+07, "bytes", "resident memory of a busy server with next to no data, with the kept history of changes", "one node, 1 k keys"},
 		logBytes:      constant{15.3, "bytes", "log of a write beyond its key and value", "one node, 10 M keys"},
 		snapshotBytes: constant{13, "bytes", "snapshot of a key beyond its own bytes and those of its value", "one node, 10 M keys"},
-		snapshotRate:  constant{2.5e+08, "bytes/s", "speed of a snapshot beside writes", "one node, 10 M keys"},
-		recoveryRate:  constant{2e+08, "bytes/s", "speed of recovery over snapshot and log, from the page cache", "one node, 10 M keys"},
-		oneNode:       []cost{{1000, 1.9}, {100000, 2.6}, {1000000, 4.5}, {10000000, 9}},
-		threeNodes:    []cost{{100000, 9.7}, {1000000, 12}, {10000000, 18}},
+		snapshotRate:  constant{1.53e+08, "bytes/s", "speed of a snapshot beside writes", "one node, 10 M keys"},
+		recoveryRate:  constant{7.77e+08, "bytes/s", "speed of recovery over snapshot and log, from the page cache", "one node, 10 M keys"},
+		oneNode:       []cost{{1000, 1.61}, {100000, 2.37}, {1000000, 3.14}, {10000000, 5.48}},
+		threeNodes:    []cost{{100000, 8}, {1000000, 10.8}, {10000000, 47.9}},
 		mostKeys:      10000000,
 	}
 }
