@@ -15,10 +15,10 @@ const snapSyncEvery = 8 << 20
 
 // WriteSnapshot writes the snapshot file at path with metadata of at most MaxMetaBytes
 // and the data that fill writes. fill may change meta, but not its length. WriteSnapshot
-// durably and atomically replaces an existing file,
-// or changes nothing. It returns an error of fill unchanged. An error that is Passing
-// means a lack of space or file descriptors. A failed fsync is *FailedError: it
-// affects only this snapshot, but the log may be on the same disk.
+// durably and atomically replaces an existing file, or changes nothing. It returns an
+// error of fill unchanged. An error that is Passing means a lack of space or file
+// descriptors. A failed fsync is *FailedError: it affects only this snapshot, but the log
+// may be on the same disk.
 func WriteSnapshot(fsys FS, path string, meta []byte, fill func(w io.Writer) error) error {
 	filled := error(nil) // returned unchanged
 	err := replace(fsys, path, func(f File) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -167,17 +166,7 @@ func TestFuzzySnapshotWithoutItsLog(t *testing.T) {
 	}
 	fs.Crash()
 	_ = db.Close()
-	names, err := fs.List("data/log")
-	if err != nil || len(names) != 1 {
-		t.Fatal(names, err)
-	}
-	path := filepath.Join("data/log", names[0])
-	data, err := fs.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[bytes.LastIndex(data, fmt.Append(nil, "new ", last))] ^= 1
-	fs.WriteFile(path, data)
+	mend := damageLog(t, fs, fmt.Sprint("new ", last))
 	rep, err := Check("data", Options{FS: fs, Logger: quiet()}, nil)
 	if err != nil || len(rep.Problems) != 1 || !strings.Contains(rep.Problems[0], "but the newest snapshot needs it up to record") {
 		t.Errorf("check: %q, %v", rep.Problems, err)
@@ -186,8 +175,7 @@ func TestFuzzySnapshotWithoutItsLog(t *testing.T) {
 	if !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), "needs it up to record") {
 		t.Fatalf("open: %v", err)
 	}
-	data[bytes.LastIndex(data, fmt.Append(nil, "oew ", last))] ^= 1 // the file is as it was: put back
-	fs.WriteFile(path, data)
+	mend()
 	want(t, open(t, "data", o), "key 0", fmt.Sprint("new ", last))
 }
 

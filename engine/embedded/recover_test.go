@@ -12,6 +12,28 @@ import (
 	"github.com/skerrydb/skerry/journal/memfs"
 )
 
+// damageLog flips a bit of the last text in the only file of log, and returns what undoes
+// that.
+func damageLog(t *testing.T, fs *memfs.FS, text string) (mend func()) {
+	t.Helper()
+	names, err := fs.List("data/log")
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	path := filepath.Join("data/log", names[0])
+	data, err := fs.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.LastIndex(data, []byte(text))
+	flip := func() {
+		data[at] ^= 1
+		fs.WriteFile(path, data)
+	}
+	flip()
+	return flip
+}
+
 // TestSnapshotNewerThanLog: the log's last frame is damaged and taken for an
 // interrupted write, but a snapshot has what was in it. Nothing is lost, writing
 // goes on, and the history does not pretend to be whole.
@@ -27,17 +49,7 @@ func TestSnapshotNewerThanLog(t *testing.T) {
 	}
 	fs.Crash() // so that Close cannot seal the log
 	_ = db.Close()
-	names, err := fs.List("data/log")
-	if err != nil || len(names) != 1 {
-		t.Fatal(names, err)
-	}
-	path := filepath.Join("data/log", names[0])
-	data, err := fs.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[bytes.LastIndex(data, []byte("key 19"))] ^= 1
-	fs.WriteFile(path, data)
+	damageLog(t, fs, "key 19")
 	db = open(t, "data", o)
 	want(t, db, "key 19", "v")
 	if pos := put(t, db, "more", "v"); pos != 21 {
