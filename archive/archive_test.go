@@ -198,7 +198,7 @@ func restore(fsys journal.FS, target archive.Target) (archive.Summary, map[strin
 	}
 	defer base.Close()
 	to := embedded.Options{FS: memfs.New(1), Logger: quiet}
-	sum, err := embedded.RestoreChanges(base, plan.Changes(), "new", to)
+	sum, err := embedded.RestoreChanges(context.Background(), base, plan.Changes(), "new", to)
 	if err != nil {
 		if names, _ := to.FS.List("new/snap"); len(names) > 0 {
 			err = fmt.Errorf("a restore that failed has written %v: %v", names, err)

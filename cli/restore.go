@@ -18,8 +18,8 @@ import (
 var restoreVerb = verb.Verb{
 	Name: "restore", Short: "create a data folder from a backup or from any point of an archive",
 	Long: `The whole backup is verified before anything is written. The folder must be missing or
-empty: restore never overwrites anything. With --spill long values are written while the
-backup is read; they are removed again if it turns out to be damaged.
+empty: restore never overwrites anything. With --spill, long values are written while the
+backup is read. A restore that fails or is stopped removes what it has written.
 
 From an archive (serve --archive), --at selects the state: latest, a position (of the
 last transaction to restore), or a time like 2026-11-21T12:00:00Z (up to the last
@@ -43,29 +43,29 @@ transaction that is not later). The archive may be in use.`,
 			}
 			return verb.Mistakes(verb.NoArguments(rest), verb.Needs("from", from), when, verb.Needs("data", dir))
 		}
-		return verb.Action{Settings: settings, Check: check, Do: func(_ context.Context, p verb.Process, _ []string) error {
+		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			info, err := os.Stat(from)
 			if err != nil {
 				return err
 			}
 			if info.IsDir() {
-				return restoreArchive(p, from, cmp.Or(at, "latest"), dir, spill, asJSON)
+				return restoreArchive(ctx, p, from, cmp.Or(at, "latest"), dir, spill, asJSON)
 			}
 			if at != "" {
 				return verb.Usagef("--at: %s is a backup, which has only one state; --at selects from an archive", from)
 			}
-			return restore(p, from, dir, spill, asJSON)
-		}, Abrupt: true}
+			return restore(ctx, p, from, dir, spill, asJSON)
+		}}
 	},
 }
 
-func restore(p verb.Process, from, dir string, spill int64, asJSON bool) error {
+func restore(ctx context.Context, p verb.Process, from, dir string, spill int64, asJSON bool) error {
 	f, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	sum, err := embedded.Restore(f, dir, embedded.Options{SpillBytes: spill, Logger: verb.Quiet(p.Stderr)})
+	sum, err := embedded.Restore(ctx, f, dir, embedded.Options{SpillBytes: spill, Logger: verb.Quiet(p.Stderr)})
 	if errors.Is(err, engine.ErrCorrupt) || errors.Is(err, engine.ErrFormatNewer) {
 		return fmt.Errorf("%s: %w", from, err)
 	}
@@ -76,7 +76,7 @@ func restore(p verb.Process, from, dir string, spill int64, asJSON bool) error {
 }
 
 // restoreArchive creates a data folder with the state that at selects.
-func restoreArchive(p verb.Process, from, at, dir string, spill int64, asJSON bool) (err error) {
+func restoreArchive(ctx context.Context, p verb.Process, from, at, dir string, spill int64, asJSON bool) (err error) {
 	target, err := archive.ParseTarget(at)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func restoreArchive(p verb.Process, from, at, dir string, spill int64, asJSON bo
 		return err
 	}
 	defer base.Close()
-	sum, err := embedded.RestoreChanges(base, plan.Changes(), dir, embedded.Options{SpillBytes: spill, Logger: verb.Quiet(p.Stderr)})
+	sum, err := embedded.RestoreChanges(ctx, base, plan.Changes(), dir, embedded.Options{SpillBytes: spill, Logger: verb.Quiet(p.Stderr)})
 	if err != nil {
 		return fmt.Errorf("restore %s from %s, %s: %w", target, from, plan.BaseFile, err)
 	}

@@ -57,6 +57,9 @@ type Dir interface {
 	Sync() error
 }
 
+// LockName is the name of the file in a locked folder that is locked, do not change.
+const LockName = "LOCK"
+
 // tmpSuffix ends the names of unfinished files.
 const tmpSuffix = ".tmp"
 
@@ -67,7 +70,7 @@ func LockDir(fsys FS, dir string) (unlock func() error, err error) {
 	if err := fsys.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make folder %s: %w", dir, err)
 	}
-	return fsys.Lock(filepath.Join(dir, "LOCK"))
+	return fsys.Lock(filepath.Join(dir, LockName))
 }
 
 // RemoveTemp deletes the unfinished files that a crash left in dir. Open does

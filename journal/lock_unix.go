@@ -29,6 +29,13 @@ func (osFS) Lock(path string) (unlock func() error, err error) {
 		pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:n])))
 		return nil, &LockedError{filepath.Dir(path), pid}
 	}
+	if same, err := named(f, path); !same || err != nil { // its holder has removed it in the meantime
+		f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		return osFS{}.Lock(path)
+	}
 	// The width is fixed so that a full disk never prevents a restart: the block has
 	// existed since the first start. Without space the pid is left out.
 	_, err = f.WriteAt(fmt.Appendf(nil, "%-20d\n", os.Getpid()), 0)
@@ -42,4 +49,17 @@ func (osFS) Lock(path string) (unlock func() error, err error) {
 		// still has its copy of the descriptor, between fork and exec.
 		return errors.Join(err, syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 	}, nil
+}
+
+// named reports whether path is the name of f.
+func named(f *os.File, path string) (bool, error) {
+	have, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(have, now), err
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"path/filepath"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -153,84 +151,4 @@ func readBackup(r io.Reader, v *restoredValues) (*snapshot, error) {
 		return nil, errNotWhole
 	}
 	return s.alone(), nil // if it is a snapshot file of a node
-}
-
-// Restore creates a data folder from a backup. The folder must be missing or empty.
-// Restore verifies the backup before it writes anything, and reads the whole backup
-// into memory, as the engine will do anyway. With Options.SpillBytes it writes long values
-// to files while it reads, and removes them after an error. A new history of changes begins
-// after the backup's position.
-func Restore(r io.Reader, dir string, o Options) (Summary, error) {
-	return RestoreChanges(r, func(func(engine.Change, error) bool) {}, dir, o)
-}
-
-// RestoreChanges is Restore of a backup and the changes after it. There must be no gap
-// in their positions. It reads the changes after the backup, and all of them before it
-// writes anything but long values. It returns an error of after.
-func RestoreChanges(r io.Reader, after iter.Seq2[engine.Change, error], dir string, o Options) (Summary, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return Summary{}, err
-	}
-	for _, d := range []string{dir, filepath.Join(dir, snapshotDir), filepath.Join(dir, logDir), filepath.Join(dir, valueDir)} {
-		if names, err := o.FS.List(d); err == nil && len(names) > 0 {
-			return Summary{}, engine.Errorf(engine.CodeInvalid, "%s is not empty: restore makes a new data folder", d)
-		}
-	}
-	if o.SpillBytes > 0 {
-		return restoreSpilled(r, after, dir, o)
-	}
-	s, err := readChanges(r, after, nil)
-	if err != nil {
-		return Summary{}, err
-	}
-	return writeFolder(s, dir, o)
-}
-
-// readChanges builds the state of a backup and the changes after it. v may be nil.
-func readChanges(r io.Reader, after iter.Seq2[engine.Change, error], v *restoredValues) (*snapshot, error) {
-	s, err := readBackup(r, v)
-	if err != nil {
-		return nil, fileError("read backup", err)
-	}
-	for c, err := range after {
-		if err != nil {
-			return nil, err
-		}
-		if c.Pos != s.pos+1 {
-			return nil, engine.Errorf(engine.CodeCorrupt, "the change at position %d comes after position %d", c.Pos, s.pos)
-		}
-		s.apply(c)
-		if err := v.changed(s, c); err != nil {
-			return nil, fileError("restore", err)
-		}
-	}
-	return s, nil
-}
-
-// writeFolder creates a data folder with the state s.
-func writeFolder(s *snapshot, dir string, o Options) (Summary, error) {
-	unlock, err := makeFolder(dir, o)
-	if err != nil {
-		return Summary{}, err
-	}
-	_, _, err = s.save(o.FS, snapshotName(dir, s.index), unpaced)
-	if err = errors.Join(err, unlock()); err != nil {
-		return Summary{}, fileError("restore", err)
-	}
-	return s.summary(), nil
-}
-
-// makeFolder creates and locks a data folder.
-func makeFolder(dir string, o Options) (unlock func() error, err error) {
-	if err := makeFolders(o.FS, dir); err != nil {
-		return nil, err
-	}
-	if err := o.FS.MkdirAll(filepath.Join(dir, logDir)); err != nil { // so that Check accepts it as a data folder
-		return nil, diskError(fmt.Errorf("make data folder: %w", err))
-	}
-	if unlock, err = journal.LockDir(o.FS, dir); err != nil {
-		return nil, lockError(err)
-	}
-	return unlock, nil
 }

@@ -110,7 +110,7 @@ func TestBackup(t *testing.T) {
 		t.Errorf("verify: %+v, %v", sum, err)
 	}
 	dir := filepath.Join(t.TempDir(), "new")
-	if _, err := Restore(bytes.NewReader(b.Bytes()), dir, Options{}); err != nil {
+	if _, err := Restore(t.Context(), bytes.NewReader(b.Bytes()), dir, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if rep, err := Check(dir, Options{}, nil); err != nil || !rep.OK() || rep.Keys != 100 {
@@ -126,7 +126,7 @@ func TestBackup(t *testing.T) {
 			t.Errorf("changes from before the backup: %v", err)
 		}
 	}
-	if _, err := Restore(bytes.NewReader(b.Bytes()), dir, Options{}); !errors.Is(err, engine.ErrInvalid) {
+	if _, err := Restore(t.Context(), bytes.NewReader(b.Bytes()), dir, Options{}); !errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("restore over data: %v", err)
 	}
 	for _, n := range []int{0, 1, 50, b.Len() / 2, b.Len() - 1} {
@@ -136,7 +136,7 @@ func TestBackup(t *testing.T) {
 	}
 	longer := append(bytes.Clone(b.Bytes()), 'x')
 	fresh := filepath.Join(t.TempDir(), "fresh")
-	if _, err := Restore(bytes.NewReader(longer), fresh, Options{}); !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprint(b.Len())) {
+	if _, err := Restore(t.Context(), bytes.NewReader(longer), fresh, Options{}); !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprint(b.Len())) {
 		t.Errorf("a backup with data after its end: %v", err)
 	}
 	if _, err := os.Stat(fresh); !errors.Is(err, os.ErrNotExist) {
@@ -171,7 +171,7 @@ func TestRestoreChanges(t *testing.T) {
 		}
 	}
 	restore := func(dir string, failed error, after ...engine.Change) (Summary, error) {
-		return RestoreChanges(bytes.NewReader(backup.Bytes()), func(yield func(engine.Change, error) bool) {
+		return RestoreChanges(t.Context(), bytes.NewReader(backup.Bytes()), func(yield func(engine.Change, error) bool) {
 			for _, c := range after {
 				if !yield(c, nil) {
 					return

@@ -74,7 +74,7 @@ func contract(t *testing.T, o Options, wrap func(engine.Engine) engine.Engine, s
 	}
 	suite.Restore = func(t enginetest.T, backup io.Reader) engine.Engine {
 		dir = t.TempDir()
-		if _, err := Restore(backup, dir, o); err != nil {
+		if _, err := Restore(context.Background(), backup, dir, o); err != nil {
 			t.Fatalf("restore: %v", err)
 		}
 		return suite.Reopen(t)

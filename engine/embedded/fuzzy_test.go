@@ -198,7 +198,7 @@ func TestFuzzySnapshotIsNoBackup(t *testing.T) {
 	if _, err := VerifyBackup(bytes.NewReader(file)); !errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("verify: %v", err)
 	}
-	if _, err := Restore(bytes.NewReader(file), "other", Options{FS: memfs.New(1)}); !errors.Is(err, engine.ErrInvalid) {
+	if _, err := Restore(t.Context(), bytes.NewReader(file), "other", Options{FS: memfs.New(1)}); !errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("restore: %v", err)
 	}
 	head := (&snapshot{pos: 7, applied: applied{index: 9}}).fuzzyHead()

@@ -121,7 +121,7 @@ func TestRestoreOverData(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "LOCK")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(&b, dir, Options{}); !errors.Is(err, engine.ErrInvalid) {
+	if _, err := Restore(t.Context(), &b, dir, Options{}); !errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("restore over data: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"io"
 	"iter"
@@ -22,32 +23,16 @@ type restoredValues struct {
 }
 
 // restoreSpilled is RestoreChanges into an empty folder with Options.SpillBytes.
-func restoreSpilled(r io.Reader, after iter.Seq2[engine.Change, error], dir string, o Options) (sum Summary, err error) {
-	unlock, err := makeFolder(dir, o)
+func restoreSpilled(ctx context.Context, r io.Reader, after iter.Seq2[engine.Change, error], dir string, o Options) (Summary, error) {
+	f, err := makeFolder(dir, o)
 	if err != nil {
 		return Summary{}, err
 	}
-	defer func() {
-		if err = errors.Join(err, unlock()); err != nil {
-			sum = Summary{}
-		}
-	}()
-	store, err := spill.Open(o.FS, filepath.Join(dir, valueDir), o.valueFileBytes)
-	if err != nil {
-		return Summary{}, fileError("restore", err)
-	}
-	v := &restoredValues{store: store, w: store.NewWriter(), limit: int(o.SpillBytes), due: map[string]bool{}}
-	s, err := readChanges(r, after, v)
-	if err == nil {
-		err = v.save(s, snapshotName(dir, s.index), o)
-	}
-	if err != nil {
-		err = errors.Join(err, store.Drop(v.w.Files()...))
-	}
-	if err = errors.Join(err, store.Close()); err != nil {
+	s, err := f.spilled(ctx, r, after, o)
+	if err := f.end(err); err != nil {
 		return Summary{}, err
 	}
-	sum = s.summary()
+	sum := s.summary()
 	for _, val := range s.tree.Ascend(nil, nil) {
 		if val.Marked {
 			r, _ := spill.ParseRef(val.Bytes) // it was made here
@@ -55,6 +40,24 @@ func restoreSpilled(r io.Reader, after iter.Seq2[engine.Change, error], dir stri
 		}
 	}
 	return sum, nil
+}
+
+// spilled fills the folder. The snapshot file makes the value files part of it.
+func (f *newFolder) spilled(ctx context.Context, r io.Reader, after iter.Seq2[engine.Change, error], o Options) (s *snapshot, err error) {
+	store, err := spill.Open(f.fs, filepath.Join(f.dir, valueDir), o.valueFileBytes)
+	if err != nil {
+		return nil, fileError("restore", err)
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	v := &restoredValues{store: store, w: store.NewWriter(), limit: int(o.SpillBytes), due: map[string]bool{}}
+	if s, err = readChanges(ctx, r, after, v); err != nil {
+		return nil, err
+	}
+	if err := v.move(s); err != nil {
+		return nil, fileError("restore", err)
+	}
+	s.vals = &values{set: store.Set()}
+	return s, f.save(ctx, s)
 }
 
 // pairs returns the pairs of a backup, with references instead of long values.
@@ -111,19 +114,6 @@ func (v *restoredValues) move(s *snapshot) error {
 	}
 	if v.w.Full() {
 		v.w.Next()
-	}
-	return nil
-}
-
-// save writes the snapshot file of s, which makes the value files part of the folder.
-func (v *restoredValues) save(s *snapshot, name string, o Options) error {
-	if err := v.move(s); err != nil {
-		return fileError("restore", err)
-	}
-	s.vals = &values{set: v.store.Set()}
-	_, _, err := s.save(o.FS, name, unpaced)
-	if err != nil {
-		return fileError("restore", err)
 	}
 	return nil
 }

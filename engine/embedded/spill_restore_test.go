@@ -51,11 +51,11 @@ func TestRestoreWithSpill(t *testing.T) {
 			}
 		}
 	}
-	plain, err := RestoreChanges(bytes.NewReader(backup.Bytes()), changes, "plain", Options{FS: fs})
+	plain, err := RestoreChanges(t.Context(), bytes.NewReader(backup.Bytes()), changes, "plain", Options{FS: fs})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := RestoreChanges(bytes.NewReader(backup.Bytes()), changes, "spilled", spilling(fs))
+	sum, err := RestoreChanges(t.Context(), bytes.NewReader(backup.Bytes()), changes, "spilled", spilling(fs))
 	if err != nil || sum != plain {
 		t.Errorf("%+v, %v, without files %+v", sum, err, plain)
 	}
@@ -125,7 +125,7 @@ func TestRestoreWithSpillFails(t *testing.T) {
 		"full disk": {backup.Bytes(), none, 3 * spillStep, engine.CodeDiskFull},
 	} {
 		fs.LimitSpace(fails.space)
-		_, err := RestoreChanges(bytes.NewReader(fails.backup), fails.after, name, spilling(fs))
+		_, err := RestoreChanges(t.Context(), bytes.NewReader(fails.backup), fails.after, name, spilling(fs))
 		fs.LimitSpace(-1)
 		if engine.CodeOf(err) != fails.code || fails.space > 0 && !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%s: %v", name, err)
