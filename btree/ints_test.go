@@ -91,12 +91,14 @@ func decodeAll(seq iter.Seq2[[]byte, Value]) iter.Seq2[[]byte, int] {
 	}
 }
 
-func (t *ints) Load(seq iter.Seq2[[]byte, int]) error {
-	return t.p.Load(func(yield func([]byte, Value) bool) {
+func (t *ints) Load(seq iter.Seq2[[]byte, int]) error { return t.p.Load(encodeAll(seq)) }
+
+func encodeAll(seq iter.Seq2[[]byte, int]) iter.Seq2[[]byte, Value] {
+	return func(yield func([]byte, Value) bool) {
 		for k, v := range seq {
 			if !yield(k, encode(v)) {
 				return
 			}
 		}
-	})
+	}
 }

@@ -31,6 +31,15 @@ func (s *Stats) add(lf *leaf, sign int64) {
 	s.Outside += sign * out
 }
 
+// join adds the bytes of another part of the same tree.
+func (s *Stats) join(t *Stats) {
+	s.Allocated += t.Allocated
+	s.Records += t.Records
+	s.Dead += t.Dead
+	s.Room += t.Room
+	s.Outside += t.Outside
+}
+
 // addInner is add for an inner node.
 func (s *Stats) addInner(in *inner, sign int64) {
 	s.Allocated += sign * (innerBytes + separatorsBytes + int64(cap(in.seps.blob)))

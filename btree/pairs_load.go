@@ -17,35 +17,30 @@ const (
 // unchanged. The leaves are nearly full. Load copies keys and values. Clones of p keep
 // their contents.
 func (p *Pairs) Load(seq iter.Seq2[[]byte, Value]) error {
-	b := loader{own: new(token)}
-	for key, v := range seq {
-		if err := b.add(key, v); err != nil {
-			return err
-		}
+	l := NewLoading()
+	r, err := l.NewPacker().Pack(seq)
+	if err == nil {
+		err = l.Add(r)
 	}
-	if b.n == 0 {
-		p.root, p.height, p.n, p.stats, p.hint = nil, 0, 0, Stats{}, nil
-		return nil
+	if err != nil {
+		return err
 	}
-	for b.next.n > 0 {
-		b.closeLeaf()
-	}
-	next := Pairs{n: b.n, stats: b.stats}
-	next.owner.Store(b.own)
-	next.build(b.level)
-	p.root, p.height, p.n, p.stats, p.hint = next.root, next.height, next.n, next.stats, nil
-	p.owner.Store(b.own)
+	p.LoadRuns(l)
 	return nil
 }
 
-// loader builds the leaves of a tree.
-type loader struct {
-	own         *token
-	next, spare *leaf // what the next leaf will have, and an empty one; their blobs are large
-	n           int
-	prev        []byte // the last key of the leaf before
-	stats       Stats
-	level       loadLevel
+// Loading is Load of pairs in consecutive runs, which several goroutines pack into leaves
+// at the same time.
+type Loading struct {
+	own  *token
+	runs Run
+}
+
+// Run is pairs that are packed into leaves.
+type Run struct {
+	n     int
+	stats Stats
+	level loadLevel
 }
 
 // loadLevel is one level of the tree being built. Separator i is between nodes i-1 and i;
@@ -55,14 +50,81 @@ type loadLevel struct {
 	seps  [][]byte
 }
 
-func (b *loader) add(key []byte, v Value) error {
+// NewLoading returns a Loading without pairs.
+func NewLoading() *Loading { return &Loading{own: new(token)} }
+
+// Add appends a run that was packed for l. If its keys are not above those of the runs
+// before, the error is an *OrderError, and l is unchanged.
+func (l *Loading) Add(r *Run) error {
+	all := &l.runs
+	if r.n == 0 {
+		return nil
+	}
+	if all.n > 0 {
+		last, first := (*leaf)(all.level.nodes[len(all.level.nodes)-1]).last(), (*leaf)(r.level.nodes[0]).key(0)
+		if bytes.Compare(last, first) >= 0 {
+			return &OrderError{Index: all.n}
+		}
+		r.level.seps[0] = bytes.Clone(separator(last, first))
+	}
+	all.n += r.n
+	all.stats.join(&r.stats)
+	all.level.nodes = append(all.level.nodes, r.level.nodes...)
+	all.level.seps = append(all.level.seps, r.level.seps...)
+	return nil
+}
+
+// LoadRuns replaces the contents of p with the pairs of l, which must not be used again.
+// Clones of p keep their contents.
+func (p *Pairs) LoadRuns(l *Loading) {
+	if l.runs.n == 0 {
+		p.root, p.height, p.n, p.stats, p.hint = nil, 0, 0, Stats{}, nil
+		return
+	}
+	next := Pairs{n: l.runs.n, stats: l.runs.stats}
+	next.owner.Store(l.own)
+	next.build(l.runs.level)
+	p.root, p.height, p.n, p.stats, p.hint = next.root, next.height, next.n, next.stats, nil
+	p.owner.Store(l.own)
+}
+
+// Packer packs runs for a Loading. Only one goroutine may use it at a time.
+type Packer struct {
+	own         *token
+	next, spare *leaf  // what the next leaf will have, and an empty one; their blobs are large
+	prev        []byte // the last key of the leaf before
+	run         *Run
+}
+
+// NewPacker returns a packer of runs for l. Several goroutines may call it.
+func (l *Loading) NewPacker() *Packer { return &Packer{own: l.own} }
+
+// Pack packs pairs, whose keys must be strictly ascending. Otherwise it returns an
+// *OrderError with the index in seq, or ErrKeyTooLong. It copies keys and values.
+func (b *Packer) Pack(seq iter.Seq2[[]byte, Value]) (*Run, error) {
+	b.run, b.prev = &Run{}, nil
+	for key, v := range seq {
+		if err := b.add(key, v); err != nil {
+			b.next = nil
+			return nil, err
+		}
+	}
+	for b.run.n > 0 && b.next.n > 0 {
+		b.closeLeaf()
+	}
+	return b.run, nil
+}
+
+// add adds a pair to the run.
+func (b *Packer) add(key []byte, v Value) error {
 	switch {
 	case len(key) > MaxKeyBytes:
 		return ErrKeyTooLong
-	case b.n == 0:
+	case b.next == nil:
 		b.next, b.spare = newLeaf(b.own, maxBlob-blobHead, 0), newLeaf(b.own, maxBlob-blobHead, 0)
-	case bytes.Compare(b.last(), key) >= 0:
-		return &OrderError{Index: b.n}
+	}
+	if b.run.n > 0 && bytes.Compare(b.last(), key) >= 0 {
+		return &OrderError{Index: b.run.n}
 	}
 	for b.next.n == loadLeaf || !b.next.fits(len(key), len(v.Bytes)) { // closeLeaf may leave long keys
 		b.closeLeaf()
@@ -71,12 +133,12 @@ func (b *loader) add(key []byte, v Value) error {
 	inline, size := lf.recordSize(len(key), len(v.Bytes))
 	lf.offs[lf.n] = lf.write(int(lf.used), size, key, v, inline) // there is room, and nobody else claims it
 	lf.n++
-	b.n++
+	b.run.n++
 	return nil
 }
 
 // last returns the last key that was added.
-func (b *loader) last() []byte {
+func (b *Packer) last() []byte {
 	if b.next.n > 0 {
 		return b.next.last()
 	}
@@ -84,18 +146,18 @@ func (b *loader) last() []byte {
 }
 
 // closeLeaf makes a leaf of what was added, or of the first part of it.
-func (b *loader) closeLeaf() {
+func (b *Packer) closeLeaf() {
 	all := b.next
 	keys := loadPoint(all)
 	lf := b.firstOf(all, keys)
 	lf.setPrefix()
-	b.stats.add(lf, 1)
-	var sep []byte
-	if len(b.level.nodes) > 0 {
+	b.run.stats.add(lf, 1)
+	level, sep := &b.run.level, []byte(nil)
+	if len(level.nodes) > 0 {
 		sep = bytes.Clone(separator(b.prev, lf.key(0)))
 	}
-	b.level.nodes = append(b.level.nodes, unsafe.Pointer(lf))
-	b.level.seps = append(b.level.seps, sep)
+	level.nodes = append(level.nodes, unsafe.Pointer(lf))
+	level.seps = append(level.seps, sep)
 	b.prev = lf.last()
 
 	b.spare.appendFrom(all, keys, int(all.n))
@@ -106,7 +168,7 @@ func (b *loader) closeLeaf() {
 
 // firstOf returns a leaf with the first keys of a large one, whose records are in order and
 // without gaps. The caller calls setPrefix afterwards.
-func (b *loader) firstOf(all *leaf, keys int) *leaf {
+func (b *Packer) firstOf(all *leaf, keys int) *leaf {
 	end := int(all.used)
 	if keys < int(all.n) {
 		end = int(all.offs[keys]) * recordUnit

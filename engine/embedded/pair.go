@@ -114,43 +114,8 @@ func readPairs(r io.Reader, h head) iter.Seq2[pair, error] {
 	}
 }
 
-// readPairsAhead is readPairs with a goroutine that reads, and so verifies checksums, and
-// decodes some parts ahead of the caller.
-func readPairsAhead(r io.Reader, h head) iter.Seq2[pair, error] {
-	return func(yield func(pair, error) bool) {
-		full, empty := make(chan *pairPart, aheadParts), make(chan *pairPart, aheadParts)
-		for range aheadParts {
-			empty <- new(pairPart)
-		}
-		defer func() {
-			close(empty)
-			for range full { // when the goroutine has ended, r is the caller's again
-			}
-		}()
-		go func() {
-			defer close(full)
-			d := pairReader{r: r, refs: h.refs}
-			for p := range empty {
-				if !d.fill(p) {
-					return
-				}
-				full <- p
-			}
-		}()
-		i := uint64(0)
-		for p := range full {
-			if !p.yield(&i, h.pairs, yield) {
-				return
-			}
-			empty <- p
-		}
-	}
-}
-
-const (
-	chunkBytes = 256 << 10 // read at a time
-	aheadParts = 4         // decoded ahead
-)
+// chunkBytes is how much is read at a time: a whole block of the journal's.
+const chunkBytes = 256 << 10
 
 // pairPart is a part of a snapshot's pairs.
 type pairPart struct {
@@ -167,19 +132,29 @@ func (p *pairPart) yield(i *uint64, n uint64, yield func(pair, error) bool) bool
 			return false
 		}
 	}
+	last, err := p.end(i, n)
+	if err != nil {
+		yield(pair{}, err)
+	}
+	return !last
+}
+
+// end counts the pairs of the part, which begins with pair i of n, and reports whether it
+// is the last one, perhaps with an error.
+func (p *pairPart) end(i *uint64, n uint64) (last bool, err error) {
 	*i += uint64(len(p.pairs))
 	switch err := p.err; {
 	case err == nil:
-		return true
+		return false, nil
 	case err == io.EOF && *i == n:
+		return true, nil
 	case err == io.EOF:
-		yield(pair{}, fmt.Errorf("pair %d of %d: %w", *i, n, errors.Join(errSnapshot, io.ErrUnexpectedEOF)))
+		return true, fmt.Errorf("pair %d of %d: %w", *i, n, errors.Join(errSnapshot, io.ErrUnexpectedEOF))
 	case *i == n:
-		yield(pair{}, fmt.Errorf("after the last pair: %w", err))
+		return true, fmt.Errorf("after the last pair: %w", err)
 	default:
-		yield(pair{}, fmt.Errorf("pair %d of %d: %w", *i, n, err))
+		return true, fmt.Errorf("pair %d of %d: %w", *i, n, err)
 	}
-	return false
 }
 
 // pairReader reads and decodes pairs.
@@ -196,11 +171,8 @@ func (d *pairReader) fill(p *pairPart) bool {
 	if d.err != nil {
 		return false
 	}
-	if p.pairs = p.pairs[:0]; len(p.buf) < chunkBytes {
-		p.buf = make([]byte, chunkBytes)
-	}
-	if len(d.rest) > len(p.buf) {
-		p.buf = make([]byte, 2*len(d.rest))
+	if p.pairs = p.pairs[:0]; len(p.buf) < len(d.rest)+chunkBytes {
+		p.buf = make([]byte, 2*len(d.rest)+chunkBytes)
 	}
 	had := copy(p.buf, d.rest)
 	for len(p.pairs) == 0 && d.err == nil {

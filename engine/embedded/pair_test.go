@@ -25,34 +25,31 @@ func TestPairsInParts(t *testing.T) {
 		"with the error": iotest.DataErrReader,
 		"pieces":         func(r io.Reader) io.Reader { return &pieces{r, rng} },
 	}
-	ways := map[string]func(io.Reader, head) iter.Seq2[pair, error]{"readPairs": readPairs, "readPairsAhead": readPairsAhead}
 	for range 6 {
 		refs := rng.IntN(2) == 0
 		content, ends := randomPairs(rng, refs)
 		n := len(ends) - 1
 		for name, wrap := range readers {
-			for way, read := range ways {
-				check := func(content []byte, pairs, good int, want string) {
-					t.Helper()
-					got, err := readBack(read(wrap(bytes.NewReader(content)), head{pairs: uint64(pairs), refs: refs}), refs)
-					text := fmt.Sprint(err)
-					if !bytes.Equal(got, content[:ends[good]]) || !strings.HasPrefix(text, want) {
-						t.Fatalf("%s, %s: %d bytes and %q, want the first %d pairs in %d bytes and %q", way, name, len(got), text, good, ends[good], want)
-					}
+			check := func(content []byte, pairs, good int, want string) {
+				t.Helper()
+				got, err := readBack(readPairs(wrap(bytes.NewReader(content)), head{pairs: uint64(pairs), refs: refs}), refs)
+				text := fmt.Sprint(err)
+				if !bytes.Equal(got, content[:ends[good]]) || !strings.HasPrefix(text, want) {
+					t.Fatalf("%s: %d bytes and %q, want the first %d pairs in %d bytes and %q", name, len(got), text, good, ends[good], want)
 				}
-				check(content, n, n, "<nil>")
-				check(content, n+1, n, fmt.Sprintf("pair %d of %d: malformed", n, n+1))
-				cut := rng.IntN(n)
-				check(content[:ends[cut]+rng.IntN(ends[cut+1]-ends[cut])], n, cut, fmt.Sprintf("pair %d of %d: malformed", cut, n))
-				check(append(content[:ends[n]:ends[n]], 0xff, 0xff, 0xff, 0xff, 0xff), n, n, "after the last pair: malformed")
-				failed := io.MultiReader(bytes.NewReader(content[:ends[cut]]), iotest.ErrReader(errors.New("bad disk")))
-				if got, err := readBack(read(wrap(failed), head{pairs: uint64(n), refs: refs}), refs); !bytes.Equal(got, content[:ends[cut]]) ||
-					fmt.Sprint(err) != fmt.Sprintf("pair %d of %d: bad disk", cut, n) {
-					t.Fatalf("%s, %s: %d bytes and %v", way, name, len(got), err)
-				}
-				for range read(wrap(bytes.NewReader(content)), head{pairs: uint64(n), refs: refs}) {
-					break
-				}
+			}
+			check(content, n, n, "<nil>")
+			check(content, n+1, n, fmt.Sprintf("pair %d of %d: malformed", n, n+1))
+			cut := rng.IntN(n)
+			check(content[:ends[cut]+rng.IntN(ends[cut+1]-ends[cut])], n, cut, fmt.Sprintf("pair %d of %d: malformed", cut, n))
+			check(append(content[:ends[n]:ends[n]], 0xff, 0xff, 0xff, 0xff, 0xff), n, n, "after the last pair: malformed")
+			failed := io.MultiReader(bytes.NewReader(content[:ends[cut]]), iotest.ErrReader(errors.New("bad disk")))
+			if got, err := readBack(readPairs(wrap(failed), head{pairs: uint64(n), refs: refs}), refs); !bytes.Equal(got, content[:ends[cut]]) ||
+				fmt.Sprint(err) != fmt.Sprintf("pair %d of %d: bad disk", cut, n) {
+				t.Fatalf("%s: %d bytes and %v", name, len(got), err)
+			}
+			for range readPairs(wrap(bytes.NewReader(content)), head{pairs: uint64(n), refs: refs}) {
+				break
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
@@ -139,9 +140,6 @@ func writeSnapshotFile(fs journal.FS, name string, head []byte, fill func(io.Wri
 	return count.n, nil
 }
 
-// progressBytes is after how much of a snapshot progress is called.
-const progressBytes = 8 << 20
-
 // loadSnapshot builds the state from a snapshot's head and content. v and progress may be
 // nil.
 func loadSnapshot(meta []byte, r io.Reader, v *restoredValues, progress *progress) (*snapshot, error) {
@@ -150,37 +148,32 @@ func loadSnapshot(meta []byte, r io.Reader, v *restoredValues, progress *progres
 		return nil, err
 	}
 	s := &snapshot{tree: btree.NewPairs(), pos: h.pos, time: h.time, applied: applied{h.index, h.term, h.roster}, settled: h.settled, uses: spill.Uses{}}
-	var failed error
-	pairs, next := uint64(0), int64(progressBytes)
-	err = s.tree.Load(func(yield func([]byte, btree.Value) bool) {
-		for p, err := range v.pairs(readPairsAhead(r, h), h) {
-			if err != nil {
-				failed = err
-				return
-			}
-			if p.val.Marked {
-				r, err := spill.ParseRef(p.val.Bytes)
-				if err != nil {
-					failed = errors.Join(errSnapshot, err)
-					return
-				}
-				s.uses.Add(p.key, r)
+	if v != nil {
+		err = s.loadSpilled(v.pairs(readPairs(r, h), h))
+	} else {
+		err = s.load(r, h, progress)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// loadSpilled loads pairs of which some have moved to value files.
+func (s *snapshot) loadSpilled(pairs iter.Seq2[pair, error]) (failed error) {
+	err := s.tree.Load(func(yield func([]byte, btree.Value) bool) {
+		for p, err := range pairs {
+			if failed = err; err == nil {
+				failed = s.use(p)
 			}
 			s.bytes += size(p.key, len(p.val.Bytes))
-			if pairs++; s.bytes >= next && progress != nil {
-				next = s.bytes + progressBytes
-				progress.at("reading the snapshot", "keys", pairs, h.pairs, s.bytes)
-			}
-			if !yield(p.key, p.val) {
+			if failed != nil || !yield(p.key, p.val) {
 				return
 			}
 		}
 	})
-	if failed != nil {
-		return nil, failed
+	if failed == nil && err != nil {
+		return errors.Join(errSnapshot, err)
 	}
-	if err != nil {
-		return nil, errors.Join(errSnapshot, err)
-	}
-	return s, nil
+	return failed
 }
