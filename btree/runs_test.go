@@ -14,7 +14,7 @@ import (
 func TestLoadRuns(t *testing.T) {
 	r := seed.Rand(t)
 	gen := func(r *rand.Rand) []byte { return binary.BigEndian.AppendUint32(nil, r.Uint32()) }
-	for range 20 {
+	for range 5 {
 		var m model
 		for range r.IntN(4000) {
 			m.set(gen(r), r.Int())
@@ -31,7 +31,7 @@ func TestLoadRuns(t *testing.T) {
 		if err := same(tree, m); err != nil {
 			t.Fatal(err)
 		}
-		for range 200 { // its leaves belong to it
+		for range 50 { // its leaves belong to it
 			step(t, r, tree, &m, gen, r.IntN(2) == 0)
 		}
 		if err := same(tree, m); err != nil {

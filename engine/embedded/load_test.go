@@ -20,9 +20,9 @@ import (
 // is read pair by pair, and so is the error of a bad one.
 func TestLoadInParts(t *testing.T) {
 	rng := seed.Rand(t)
-	for range 20 {
+	for range 6 {
 		h := head{refs: rng.IntN(2) == 0}
-		content := sortedPairs(rng, 1+rng.IntN(3000), &h)
+		content := sortedPairs(rng, 1+rng.IntN(2000), &h)
 		loadBoth(t, rng, content, h)
 		h.pairs++
 		loadBoth(t, rng, content, h) // too few
