@@ -20,6 +20,7 @@ import (
 // descriptors are closed when no set that contains them is reachable any more. A nil Set
 // is empty.
 type Set struct {
+	dir   string
 	files map[uint32]*file
 	open  map[uint32]bool // files that get more values
 }
@@ -57,6 +58,7 @@ func (s *Set) with(v *file, open bool) *Set {
 func (s *Set) clone() *Set {
 	c := &Set{files: map[uint32]*file{}, open: map[uint32]bool{}}
 	if s != nil {
+		c.dir = s.dir
 		maps.Copy(c.files, s.files)
 		maps.Copy(c.open, s.open)
 	}
@@ -86,12 +88,12 @@ func (s *Set) Bytes() (n int64) {
 // were written, or cannot be read, the error is *journal.CorruptError with the file and
 // the offset. After Store.Close it matches os.ErrClosed.
 func (s *Set) Read(key []byte, r Ref) ([]byte, error) {
-	var v *file
-	if s != nil {
-		v = s.files[r.File]
+	if s == nil {
+		s = &Set{}
 	}
+	v := s.files[r.File]
 	if v == nil {
-		return nil, &journal.CorruptError{File: fileName("", r.File), Offset: int64(r.Off), Why: "the file is missing"}
+		return nil, &journal.CorruptError{File: fileName(s.dir, r.File), Offset: int64(r.Off), Why: "the file is missing"}
 	}
 	b := make([]byte, r.bytes(key))
 	damaged := func(why string) error {
@@ -171,7 +173,8 @@ func (v *file) record(off, end int64) (Record, error) {
 	return Record{Key: key, Ref: Ref{File: v.n, Off: uint32(off), Len: valLen, Sum: sum}}, nil
 }
 
-// openFile opens a value file for reading and verifies its header.
+// openFile opens a value file for reading and verifies its header. If the header is
+// damaged, it returns the file with *journal.CorruptError.
 func openFile(fsys journal.FS, dir string, n uint32) (*file, error) {
 	path := fileName(dir, n)
 	f, err := fsys.OpenFile(path, os.O_RDONLY)
@@ -182,12 +185,12 @@ func openFile(fsys journal.FS, dir string, n uint32) (*file, error) {
 	if err == nil {
 		err = checkHeader(f, path, n)
 	}
-	if err != nil {
+	if _, corrupt := errors.AsType[*journal.CorruptError](err); err != nil && !corrupt {
 		return nil, errors.Join(err, f.Close())
 	}
 	v := newFile(n, path, f)
 	v.size.Store(size)
-	return v, nil
+	return v, err
 }
 
 func checkHeader(f io.ReaderAt, path string, n uint32) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -30,7 +31,7 @@ type Store struct {
 // Open lists a folder, which may be missing. Attach must follow. Files get no more values
 // when they have fileBytes; 0 means MaxFileBytes.
 func Open(fsys journal.FS, dir string, fileBytes int64) (*Store, error) {
-	s := &Store{fs: fsys, dir: dir, limit: min(cmp.Or(fileBytes, MaxFileBytes), MaxFileBytes), next: 1, set: (*Set)(nil).clone()}
+	s := &Store{fs: fsys, dir: dir, limit: min(cmp.Or(fileBytes, MaxFileBytes), MaxFileBytes), next: 1, set: (&Set{dir: dir}).clone()}
 	names, err := fsys.List(dir)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return s, nil
@@ -50,26 +51,42 @@ func Open(fsys journal.FS, dir string, fileBytes int64) (*Store, error) {
 // Attach opens the files that a state uses. A file that is missing, damaged or too short
 // is *journal.CorruptError. Unused files are left alone.
 func (s *Store) Attach(u Uses) error {
+	damaged, err := s.Salvage(u)
+	for _, n := range slices.Sorted(maps.Keys(damaged)) {
+		return errors.Join(damaged[n], err)
+	}
+	return err
+}
+
+// Salvage is Attach, but also opens what is left of damaged files: reading a value returns
+// it as it was written, or an error. It returns the damage by file.
+func (s *Store) Salvage(u Uses) (damaged map[uint32]error, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	damaged = map[uint32]error{}
 	for n, use := range u {
 		if s.set.files[n] != nil {
 			continue
 		}
+		s.next = max(s.next, n+1)
 		v, err := openFile(s.fs, s.dir, n)
 		if errors.Is(err, iofs.ErrNotExist) {
-			return &journal.CorruptError{File: fileName(s.dir, n), Why: fmt.Sprintf("the file is missing; it has %d values", use.Values)}
+			damaged[n] = &journal.CorruptError{File: fileName(s.dir, n), Why: fmt.Sprintf("the file is missing; it has %d values", use.Values)}
+			continue
 		}
-		if err != nil {
-			return err
+		if _, corrupt := errors.AsType[*journal.CorruptError](err); corrupt {
+			damaged[n] = err
+		} else if err != nil {
+			return damaged, err
 		}
 		if size := v.size.Load(); size < use.End {
-			return errors.Join(&journal.CorruptError{File: v.path, Offset: size, Why: fmt.Sprintf("the file ends early; it had at least %d bytes", use.End)}, v.close())
+			damaged[n] = cmp.Or(damaged[n], error(&journal.CorruptError{File: v.path, Offset: size, Why: fmt.Sprintf("the file ends early; it had at least %d bytes", use.End)}))
+		} else {
+			v.size.Store(use.End) // what follows may be half written
 		}
-		v.size.Store(use.End) // what follows may be half written
 		s.set = s.set.with(v, false)
 	}
-	return nil
+	return damaged, nil
 }
 
 // Clean removes the files that Open found and Attach did not open: unfinished work of a
@@ -124,7 +141,7 @@ func (s *Store) Close() error {
 	for _, v := range s.set.files {
 		errs = append(errs, v.close())
 	}
-	s.set = (*Set)(nil).clone()
+	s.set = (&Set{dir: s.dir}).clone()
 	return errors.Join(errs...)
 }
 

@@ -229,6 +229,24 @@ func TestMissingAndShortFiles(t *testing.T) {
 		if !ok || corrupt.File != path {
 			t.Errorf("%s: %v", name, corrupt)
 		}
+		s, err = Open(c, "vals", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged, err := s.Salvage(usesOf(all))
+		if corrupt, ok := errors.AsType[*journal.CorruptError](damaged[1]); err != nil || !ok || corrupt.File != path {
+			t.Errorf("%s: salvaged: %v, %v", name, damaged, err)
+		}
+		for i, v := range all { // what is left can be read
+			val, err := s.Set().Read(v.key, v.ref)
+			corrupt, ok := errors.AsType[*journal.CorruptError](err)
+			if whole := name == "short" && i == 0; whole && (err != nil || !bytes.Equal(val, v.val)) || !whole && (!ok || corrupt.File != path || corrupt.Offset != int64(v.ref.Off)) {
+				t.Errorf("%s: value %d: %q, %v", name, i, val, err)
+			}
+		}
+		if more := flush(t, s.NewWriter(), "three"); more[0].ref.File != 2 {
+			t.Errorf("%s: file %d is used again", name, more[0].ref.File)
+		}
 	}
 }
 

@@ -137,7 +137,7 @@ func (db *DB) recover() error {
 		}
 	}
 	loaded := db.loaded(state, progress.part())
-	if err := db.openValues(state.uses); err != nil {
+	if err := db.openValues(state); err != nil {
 		return fileError("open value files", err)
 	}
 	state.vals = db.spill.values()

@@ -61,12 +61,17 @@ type spiller struct {
 	plan   []uint32             // files to compact
 	ailing map[string]spill.Ref // damaged values, by key
 	came   map[string][]uint32  // value files of received snapshots that are not installed
+	// suspect are the files that were damaged at the start, until look has passed all keys
+	// from from on. Only the background goroutine changes it.
+	suspect map[uint32]bool
 
 	wake  chan struct{}
 	stop  chan struct{}
 	ended sync.WaitGroup
 
 	began                     bool
+	from                      []byte      // where look continues
+	stuck                     bool        // the last attempt to heal failed
 	failing                   atomic.Bool // the last step failed
 	spilled, spilledBytes     atomic.Uint64
 	compacted, compactedBytes atomic.Uint64
@@ -77,7 +82,7 @@ type spiller struct {
 func newSpiller(o Options, store *spill.Store) *spiller {
 	s := &spiller{
 		store: store, w: store.NewWriter(), opts: o, limit: int(o.SpillBytes), all: o.SpillBytes > 0,
-		due: map[string]struct{}{}, came: map[string][]uint32{}, ailing: map[string]spill.Ref{}, wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		due: map[string]struct{}{}, came: map[string][]uint32{}, ailing: map[string]spill.Ref{}, suspect: map[uint32]bool{}, wake: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	s.live.Store(&spill.Use{})
 	return s
@@ -158,7 +163,9 @@ func (s *spiller) loop() {
 		case <-s.wake:
 		case <-tick.C:
 		}
-		s.heal()
+		for healed := s.heal(); s.look() && healed; {
+			healed = s.heal()
+		}
 		err := s.work()
 		if was := s.failing.Swap(err != nil); err != nil && !was {
 			s.opts.Logger.Error("values could not be moved to files and stay where they are; it will be retried", "err", err)
@@ -462,17 +469,28 @@ func (s *spiller) metrics() []engine.Metric {
 	}
 }
 
-// openValues opens the folder of value files with those that a snapshot uses.
-func (db *DB) openValues(uses spill.Uses) error {
+// openValues opens the folder of value files with those that a state uses. If other nodes
+// have copies, damaged files are no error: their values will be replaced.
+func (db *DB) openValues(state *snapshot) error {
 	store, err := spill.Open(db.opts.FS, filepath.Join(db.dir, valueDir), db.opts.valueFileBytes)
 	if err != nil {
 		return err
 	}
-	if err := store.Attach(uses); err != nil {
-		return fmt.Errorf("%w; put the file back from a copy, restore a backup, or, in a cluster, remove the node and let a new one join", err)
+	damaged := map[uint32]error{}
+	if !db.offline && db.id != nil && state.roster != nil && len(state.roster.Nodes) > 1 {
+		damaged, err = store.Salvage(state.uses)
+	} else if err = store.Attach(state.uses); err != nil {
+		err = fmt.Errorf("%w; put the file back from a copy, or restore a backup", err)
+	}
+	if err != nil {
+		return errors.Join(err, store.Close())
 	}
 	db.spill = newSpiller(db.opts, store)
-	total := uses.Total()
+	for n, err := range damaged {
+		db.opts.Logger.Error("a value file is damaged; other nodes' copies will replace its values", "err", err)
+		db.spill.suspect[n] = true
+	}
+	total := state.uses.Total()
 	db.spill.live.Store(&total)
 	return nil
 }

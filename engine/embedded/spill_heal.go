@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -42,46 +43,90 @@ const (
 )
 
 // damaged counts a read that failed, and remembers the value to be replaced. It logs what
-// it remembers, once.
+// it remembers, once; suspect files have been logged.
 func (s *spiller) damaged(key []byte, r spill.Ref, err error) {
 	s.bad.Add(1)
 	s.mu.Lock()
 	_, known := s.ailing[string(key)]
-	noted := !known && len(s.ailing) < MaxAiling
+	noted, suspect := !known && len(s.ailing) < MaxAiling, s.suspect[r.File]
 	if noted {
 		s.ailing[string(key)] = r
 	}
 	s.mu.Unlock()
-	if noted {
+	if noted && !suspect {
 		s.opts.Logger.Error("a value on disk is damaged", "err", err, "bytes", r.Len)
+	}
+	if noted {
 		s.kick()
 	}
 }
 
-// heal replaces damaged values by copies of other nodes. Those that it cannot get are
-// tried again later.
-func (s *spiller) heal() {
-	if s.fetch == nil {
-		return
+// lookStep is how many keys look passes in one state.
+const lookStep = 100_000
+
+// look reads the next values in suspect files and remembers those that are damaged. It
+// reports whether there was anything to look at.
+func (s *spiller) look() bool {
+	s.mu.Lock()
+	room := MaxAiling - len(s.ailing)
+	left := len(s.suspect) > 0
+	s.mu.Unlock()
+	if !left || room == 0 {
+		return false
+	}
+	set, passed := s.store.Set(), 0
+	for key, val := range s.snap().tree.Ascend(s.from, nil) {
+		if passed++; passed > lookStep || room == 0 {
+			return true
+		}
+		s.from = append(append(s.from[:0], key...), 0)
+		if !val.Marked {
+			continue
+		}
+		r, err := spill.ParseRef(val.Bytes)
+		if err != nil {
+			panic("BUG: a marked value is not a reference to a file")
+		}
+		if !s.suspect[r.File] {
+			continue
+		}
+		if _, err := set.Read(key, r); err != nil {
+			s.damaged(key, r, err)
+			room--
+		}
 	}
 	s.mu.Lock()
-	ailing := make(map[string]spill.Ref, len(s.ailing))
-	for key, r := range s.ailing {
-		ailing[key] = r
+	clear(s.suspect) // no value will be put into these files
+	s.mu.Unlock()
+	return true
+}
+
+// heal replaces damaged values by copies of other nodes, and reports whether it got all.
+// Those that it cannot get are tried again later.
+func (s *spiller) heal() bool {
+	if s.fetch == nil {
+		return true
 	}
+	s.mu.Lock()
+	ailing := maps.Clone(s.ailing)
 	s.mu.Unlock()
 	for key, r := range ailing {
 		if s.ending() {
-			return
+			return false
 		}
 		if err := s.replace([]byte(key), r); err != nil {
-			s.opts.Logger.Warn("no other node has an intact copy of a damaged value now; it will be retried", "file", r.File, "offset", r.Off, "err", err)
-			return
+			if !s.stuck {
+				s.opts.Logger.Warn("no other node has an intact copy of a damaged value now; it will be retried", "file", r.File, "offset", r.Off, "err", err)
+			}
+			s.stuck = true
+			return false
 		}
 		s.mu.Lock()
 		delete(s.ailing, key)
 		s.mu.Unlock()
 	}
+	s.stuck = false
+	return true
 }
 
 // replace puts another node's copy of a value into the tree, unless the key has another

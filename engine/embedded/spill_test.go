@@ -347,7 +347,7 @@ func TestSpillMissingFile(t *testing.T) {
 	if err := fs.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open("data", spilling(fs)); !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the node and let a new one join") {
+	if _, err := Open("data", spilling(fs)); !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "put the file back from a copy, or restore a backup") {
 		t.Errorf("open without the file: %v", err)
 	}
 	if rep, err := Check("data", Options{FS: fs}, nil); err != nil || len(rep.Problems) != 1 || !strings.Contains(rep.Problems[0], path) {
