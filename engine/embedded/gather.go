@@ -135,13 +135,10 @@ func (g *gathered) decode(to []btree.Write, writes []wroteAt) []btree.Write {
 //go:noinline
 func (g *gathered) touch(writes []wroteAt) (sum byte) {
 	for _, w := range writes {
-		rest := g.data[w.at:]
-		sum += rest[0] + rest[min(cacheLine, len(rest)-1)] + rest[min(2*cacheLine, len(rest)-1)]
+		sum += btree.Touch(g.data[w.at:])
 	}
 	return sum
 }
-
-const cacheLine = 64 // bytes
 
 // compareWrites orders by key and, for the same key, by place in the log.
 func compareWrites(a, b wroteAt) int {
