@@ -114,7 +114,7 @@ type Node struct {
 	// Only the stepping goroutine uses the fields below.
 	reads   Reads
 	room    Room
-	paces   paces
+	paces   Pace
 	saving  int             // Saves that were passed to the disk goroutine and are not durable
 	looked  int             // ticks since the last call of Short
 	sending map[uint64]bool // receivers of the snapshots in flight
@@ -150,7 +150,7 @@ func Start(cfg NodeConfig) (*Node, error) {
 	if cfg.MayVote == nil {
 		cfg.MayVote = func(uint64) bool { return true }
 	}
-	n := &Node{cfg: cfg, core: core, store: cfg.Log, sending: map[uint64]bool{}, paces: newPaces(cfg.Clock, cfg.Rate)}
+	n := &Node{cfg: cfg, core: core, store: cfg.Log, sending: map[uint64]bool{}, paces: NewPace(cfg.Clock, cfg.Rate)}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	if cfg.Leases {
 		n.reads = NewReads(cfg.Lease, cfg.Clock)
@@ -242,7 +242,7 @@ var errClosed = errors.New("raft: the node is closed")
 // Unreachable reports that messages to a node are being lost.
 func (n *Node) Unreachable(id uint64) {
 	n.events.push(event{fn: func(c *Core) {
-		n.paces.lost(id)
+		n.paces.Lost(id)
 		c.Unreachable(id)
 	}})
 }
@@ -286,7 +286,7 @@ func (n *Node) tick() {
 	n.reads.Tick()
 	n.promote()
 	n.weigh()
-	for _, m := range n.paces.release() {
+	for _, m := range n.paces.Release() {
 		n.send(m)
 	}
 	n.showStatus()
@@ -300,7 +300,7 @@ func (n *Node) showStatus() {
 		f := &s.Followers[i]
 		f.Short = n.room.lacking[f.ID] || f.ID == n.cfg.ID && n.short()
 	}
-	n.paces.update(&s, func(id uint64) bool { return n.sending[id] })
+	n.paces.Update(&s, func(id uint64) bool { return n.sending[id] })
 	n.status.Store(&s)
 }
 
@@ -359,7 +359,7 @@ func (n *Node) carryOut(rd Ready) {
 		n.showStatus()
 	}
 	for _, m := range rd.Messages {
-		if m.GetType() != raftpb.MsgApp || !n.paces.holds(m, n.core.committed()) {
+		if !n.paces.Holds(m, n.core) {
 			n.send(m)
 		}
 	}

@@ -11,13 +11,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// While a follower is behind, what brings it up to date follows the rate that
-// NodeConfig.Rate gives for it: old entries, and snapshots. Entries that are proposed
-// now, heartbeats and everything else are not delayed. A voter whose vote the others
-// need for a majority is not slowed down.
+// A follower is behind once it is sent a snapshot or entries that are paceLag old, until it
+// has all entries. Meanwhile all that it is sent in snapshots and entries follows the rate
+// that NodeConfig.Rate gives for it, new entries too: it could not append them before the
+// older ones. Smaller gaps are filled at once, as every follower has some. Heartbeats and
+// everything else are not delayed. A voter whose vote the others need for a majority is
+// not slowed down.
 
 // paceLag is how many entries behind the commit index the last entry of a message is
-// if it counts as old.
+// if its receiver is behind.
 const paceLag = 256
 
 // MaxSending is how many snapshots a leader sends at once. Other nodes wait.
@@ -108,14 +110,20 @@ func (c *chase) measure(now time.Duration) {
 	c.counted, c.since = sent, now
 }
 
-// paces are the followers that are behind. The stepping goroutine owns it.
-type paces struct {
+// Pace knows the followers that are behind, and holds messages to them back. The goroutine
+// that steps the core owns it.
+type Pace struct {
+	// Lag is how many entries a follower lacks at least when it falls behind.
+	Lag uint64
+
 	clock  func() time.Duration
 	rate   func(id uint64) int64 // nil: none is limited
 	behind map[uint64]*chase
 }
 
-func newPaces(clock func() time.Duration, rate func(id uint64) int64) paces {
+// NewPace returns a Pace for the rates, in bytes per second, that rate returns; 0 is no
+// limit. A nil clock is that of the machine, a nil rate limits nobody.
+func NewPace(clock func() time.Duration, rate func(id uint64) int64) Pace {
 	if clock == nil {
 		began := time.Now()
 		clock = func() time.Duration { return time.Since(began) }
@@ -123,10 +131,10 @@ func newPaces(clock func() time.Duration, rate func(id uint64) int64) paces {
 	if rate == nil {
 		rate = func(uint64) int64 { return 0 }
 	}
-	return paces{clock, rate, map[uint64]*chase{}}
+	return Pace{paceLag, clock, rate, map[uint64]*chase{}}
 }
 
-func (p *paces) of(id uint64) *chase {
+func (p *Pace) of(id uint64) *chase {
 	c := p.behind[id]
 	if c == nil {
 		c = &chase{}
@@ -136,27 +144,29 @@ func (p *paces) of(id uint64) *chase {
 	return c
 }
 
-// holds reports whether a message must wait. It then keeps the message.
-func (p *paces) holds(m *Message, commit uint64) bool {
-	if m.GetType() != raftpb.MsgApp {
-		return false
-	}
-	id, c := m.GetTo(), p.behind[m.GetTo()]
-	old := len(m.GetEntries()) > 0 && m.GetIndex()+uint64(len(m.GetEntries()))+paceLag < commit
-	switch {
-	case c != nil && len(c.held) > 0: // messages keep their order
-		c.hold(m)
-		return true
-	case !old:
-		return false
-	}
-	c = p.of(id)
-	if !p.passes(c, m) {
-		c.hold(m)
-		return true
-	}
-	return false
+// Holds reports whether a message must wait. It then keeps the message.
+func (p *Pace) Holds(m *Message, c *Core) bool {
+	return m.GetType() == raftpb.MsgApp && p.holds(m, c.committed())
 }
+
+func (p *Pace) holds(m *Message, commit uint64) bool {
+	id, c := m.GetTo(), p.behind[m.GetTo()]
+	waits := c != nil && len(c.held) > 0
+	switch n := uint64(len(m.GetEntries())); {
+	case waits: // messages keep their order
+	case n == 0, c == nil && m.GetIndex()+n+p.Lag >= commit:
+		return false
+	}
+	if c = p.of(id); !waits && p.passes(c, m) {
+		return false
+	}
+	c.hold(m)
+	return true
+}
+
+// Limit returns the bytes per second that a node that is behind may be sent now; 0 is no
+// limit.
+func (p *Pace) Limit(id uint64) int64 { return p.of(id).limit.Load() }
 
 // hold keeps a message. The library repeats messages while no reply comes; a repetition
 // of what waits is dropped, and so is a message without entries. A message from further
@@ -177,15 +187,15 @@ func (c *chase) hold(m *Message) {
 	c.held = append(c.held, m)
 }
 
-// lost drops what waits for a node to which messages are being lost.
-func (p *paces) lost(id uint64) {
+// Lost drops what waits for a node to which messages are being lost.
+func (p *Pace) Lost(id uint64) {
 	if c := p.behind[id]; c != nil {
 		c.held = nil
 	}
 }
 
 // passes takes the tokens for a message, if there are any.
-func (p *paces) passes(c *chase, m *Message) bool {
+func (p *Pace) passes(c *chase, m *Message) bool {
 	n, rate := proto.Size(m), c.limit.Load()
 	c.mu.Lock()
 	ok := rate == 0 || c.bucket.take(p.clock(), rate, n) == 0
@@ -196,8 +206,8 @@ func (p *paces) passes(c *chase, m *Message) bool {
 	return ok
 }
 
-// release returns the messages that need not wait any longer.
-func (p *paces) release() (out []*Message) {
+// Release returns the messages that need not wait any longer.
+func (p *Pace) Release() (out []*Message) {
 	for _, c := range p.behind {
 		for len(c.held) > 0 && p.passes(c, c.held[0]) {
 			out = append(out, c.held[0])
@@ -208,15 +218,18 @@ func (p *paces) release() (out []*Message) {
 	return out
 }
 
-// update follows a status: it sets the Progress of followers that are behind, forgets
+// Update follows a status: it sets the Progress of followers that are behind, forgets
 // those that are not any more, and finds the voters that must not be slowed down.
-func (p *paces) update(s *Status, sending func(id uint64) bool) {
+func (p *Pace) Update(s *Status, sending func(id uint64) bool) {
 	if !s.Leads {
 		clear(p.behind)
 		return
 	}
 	voters, near := 0, 0
-	isNear := func(f *Follower) bool { return f.State == StateReplicate && f.Match+paceLag >= s.Commit }
+	isNear := func(f *Follower) bool {
+		c := p.behind[f.ID]
+		return f.State == StateReplicate && f.Match+p.Lag >= s.Commit && (c == nil || len(c.held) == 0)
+	}
 	for i := range s.Followers {
 		if f := &s.Followers[i]; f.Voter {
 			voters++
@@ -229,7 +242,7 @@ func (p *paces) update(s *Status, sending func(id uint64) bool) {
 	for i := range s.Followers {
 		f := &s.Followers[i]
 		c := p.behind[f.ID]
-		if isNear(f) && (c == nil || len(c.held) == 0) || c == nil && f.Match+paceLag >= s.Commit {
+		if isNear(f) || c == nil && f.Match+p.Lag >= s.Commit {
 			continue
 		}
 		c, there[f.ID] = p.of(f.ID), true

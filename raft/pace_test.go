@@ -51,7 +51,7 @@ func app(to, term, index uint64, entries int) *Message {
 // and once; new ones and those of others do not wait.
 func TestOldEntriesArePaced(t *testing.T) {
 	now := time.Hour
-	p := newPaces(func() time.Duration { return now }, func(id uint64) int64 { return int64(10_000 * (3 - id)) })
+	p := NewPace(func() time.Duration { return now }, func(id uint64) int64 { return int64(10_000 * (3 - id)) })
 	const commit = 10_000
 	if p.holds(app(2, 1, 10, 20), commit) {
 		t.Fatal("the first waits")
@@ -69,18 +69,15 @@ func TestOldEntriesArePaced(t *testing.T) {
 		{app(2, 1, commit-1, 1), true, 2}, // a new one, but not before the old
 		{app(3, 1, 30, 10), false, 2},     // without a limit
 		{app(3, 1, commit-5, 2), false, 2},
-		{app(4, 1, commit, 1), false, 2},
+		{app(4, 1, commit-paceLag, 1), false, 2}, // a small gap
 	} {
 		if held := p.holds(step.m, commit); held != step.held || len(p.behind[2].held) != step.len {
 			t.Errorf("step %d: held %v, %d wait", i, held, len(p.behind[2].held))
 		}
 	}
-	if heartbeat := (&Message{Type: raftpb.MsgHeartbeat.Enum(), To: new(uint64(2))}); p.holds(heartbeat, commit) {
-		t.Error("a heartbeat waits")
-	}
 	var got []uint64
 	for range 50 { // 20 kB are owed, at 10 kB/s
-		for _, m := range p.release() {
+		for _, m := range p.Release() {
 			got = append(got, m.GetIndex())
 		}
 		if now += 100 * time.Millisecond; len(got) > 0 && now < time.Hour+1900*time.Millisecond {
@@ -96,7 +93,7 @@ func TestOldEntriesArePaced(t *testing.T) {
 	if held := p.behind[2].held; len(held) != 1 || held[0].GetTerm() != 2 {
 		t.Errorf("%d wait", len(held))
 	}
-	p.lost(2)
+	p.Lost(2)
 	if len(p.behind[2].held) != 0 {
 		t.Error("what was lost waits")
 	}
@@ -106,7 +103,7 @@ func TestOldEntriesArePaced(t *testing.T) {
 // is shown while a follower is behind.
 func TestNeededVotersAreNotPaced(t *testing.T) {
 	now := time.Hour
-	p := newPaces(func() time.Duration { return now }, func(uint64) int64 { return 1000 })
+	p := NewPace(func() time.Duration { return now }, func(uint64) int64 { return 1000 })
 	status := func(second uint64) *Status {
 		return &Status{Role: Role{Leads: true}, Commit: 10_000, Followers: []Follower{
 			{ID: 1, Match: 10_000, State: StateReplicate, Voter: true},
@@ -117,7 +114,7 @@ func TestNeededVotersAreNotPaced(t *testing.T) {
 	}
 	sending := func(uint64) bool { return false }
 	s := status(9_990)
-	p.update(s, sending)
+	p.Update(s, sending)
 	if p.behind[3].limit.Load() != 1000 || p.behind[4].limit.Load() != 1000 || s.Followers[1].Progress != nil {
 		t.Error("with two of three voters, the others are to be slowed down")
 	}
@@ -125,7 +122,7 @@ func TestNeededVotersAreNotPaced(t *testing.T) {
 		t.Errorf("progress %+v", pr)
 	}
 	s = status(600)
-	p.update(s, sending)
+	p.Update(s, sending)
 	if p.behind[2].limit.Load() != 0 || p.behind[3].limit.Load() != 0 || p.behind[4].limit.Load() != 1000 {
 		t.Error("voters that writes wait for are slowed down")
 	}
@@ -133,15 +130,15 @@ func TestNeededVotersAreNotPaced(t *testing.T) {
 	now += 2 * time.Second
 	s = status(9_990)
 	s.Followers[3].Match = 2_500
-	p.update(s, sending)
+	p.Update(s, sending)
 	if pr := s.Followers[3].Progress; pr == nil || pr.Done != 2_000 || pr.Total != 9_500 || pr.Rate != 2_500 {
 		t.Errorf("progress %+v", pr)
 	}
 	s.Followers[3].Match = 9_900
-	if p.update(s, sending); p.behind[4] != nil {
+	if p.Update(s, sending); p.behind[4] != nil {
 		t.Error("node 4 is still behind")
 	}
-	if p.update(&Status{}, sending); len(p.behind) != 0 {
+	if p.Update(&Status{}, sending); len(p.behind) != 0 {
 		t.Error("a follower has others behind it")
 	}
 }
@@ -169,4 +166,37 @@ func TestSnapshotsArePaced(t *testing.T) {
 			t.Errorf("%v, %d of %d bytes", d, c.done, c.total)
 		}
 	})
+}
+
+// TestPacedUntilUpToDate: from when a follower is behind until it has everything, its rate
+// holds for new entries too, and not after that. A voter that waits for tokens when the
+// others need it gets everything at once.
+func TestPacedUntilUpToDate(t *testing.T) {
+	now := time.Hour
+	p := NewPace(func() time.Duration { return now }, func(uint64) int64 { return 10_000 })
+	status := func(match, third uint64) *Status {
+		return &Status{Role: Role{Leads: true}, Commit: 10_000, Followers: []Follower{
+			{ID: 1, Match: 10_000, State: StateReplicate, Voter: true},
+			{ID: 2, Match: match, State: StateReplicate, Voter: true},
+			{ID: 3, Match: third, State: StateReplicate, Voter: true},
+		}}
+	}
+	sending := func(uint64) bool { return false }
+	if p.holds(app(2, 1, 9_700, 30), 10_000) {
+		t.Error("the first waits")
+	}
+	if !p.holds(app(2, 1, 9_990, 10), 10_000) {
+		t.Error("a new entry does not wait, though the follower is behind")
+	}
+	s := status(9_800, 10_000)
+	if p.Update(s, sending); p.Limit(2) != 10_000 || s.Followers[1].Progress == nil {
+		t.Error("a follower for which entries wait is up to date")
+	}
+	if p.Update(status(9_800, 9), sending); p.Limit(2) != 0 || len(p.Release()) != 1 {
+		t.Error("a voter that writes wait for is slowed down")
+	}
+	p.Update(status(9_800, 10_000), sending)
+	if p.behind[2] != nil || p.holds(app(2, 1, 10_000, 50), 10_000) || p.holds(app(2, 1, 10_050, 50), 10_000) {
+		t.Error("a follower that is up to date is slowed down")
+	}
 }
