@@ -42,6 +42,7 @@ func In(tx engine.Tx, space uint8) *Tx {
 // not allocate. A nil tx releases the last one.
 func (t *Tx) Bind(tx engine.Tx, space uint8) {
 	t.tx, t.space, t.stays, t.us, t.asOf, t.broken = tx, space, false, 0, 0, nil
+	t.ahead.buf, t.ahead.keys = t.ahead.buf[:0], t.ahead.keys[:0]
 	if cap(t.val) > keepScratch {
 		t.val = nil
 	}

@@ -20,6 +20,7 @@ type Call struct {
 	wrote  bool // the last Run wrote something, even if that was undone
 	once   onceCall
 	writer writer
+	hints  Hints
 }
 
 // keepScratch is the largest buffer in bytes that a Call keeps for its next use.

@@ -18,19 +18,26 @@ const maxCrashFrames = 100
 func (t *Tx) crashed(v any) error {
 	t.counts.panics.Add(1)
 	def := t.what.Load()
-	frames, more := crashFrames()
-	attrs := []any{"procedure", def.schema.Name, "at", place(frames, def.pkg())}
 	text := "a procedure ended its goroutine; nothing was written"
 	if v != nil {
 		text = "a procedure panicked; nothing was written"
-		attrs = append(attrs, "panic", v)
 	}
-	t.set.o.Logger.Error(text, append(attrs, "stack", stackText(frames, more))...)
+	t.set.logCrash(def, text, v)
 	return engine.Errorf(engine.CodeInternal, "procedure %s failed; the server's log has the details", def.schema.Name)
 }
 
+// logCrash logs that user code of def panicked with v or, if v is nil, ended its goroutine.
+func (s *Set) logCrash(def *definition, text string, v any) {
+	frames, more := crashFrames()
+	attrs := []any{"procedure", def.schema.Name, "at", place(frames, def.pkg())}
+	if v != nil {
+		attrs = append(attrs, "panic", v)
+	}
+	s.o.Logger.Error(text, append(attrs, "stack", stackText(frames, more))...)
+}
+
 // crashFrames returns the stack frames from the one that panicked, or ended its goroutine,
-// to the procedure. more means that there are further frames.
+// to the procedure or hint. more means that there are further frames.
 func crashFrames() (list []runtime.Frame, more bool) {
 	pcs := make([]uintptr, 4*maxCrashFrames) // an inner procedure and deferred calls add frames
 	pcs = pcs[:runtime.Callers(0, pcs)]

@@ -13,9 +13,10 @@ import (
 type engineTx struct{ t *Tx }
 
 var (
-	_ engine.Tx      = engineTx{}
-	_ engine.Ranker  = engineTx{}
-	_ engine.Breaker = engineTx{}
+	_ engine.Tx       = engineTx{}
+	_ engine.Ranker   = engineTx{}
+	_ engine.Breaker  = engineTx{}
+	_ engine.Expecter = engineTx{}
 )
 
 // Get implements engine.Tx.
@@ -107,6 +108,19 @@ func (e engineTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
 		i--
 	}
 	return engine.Pair{}, false, nil
+}
+
+// Expects implements engine.Expecter.
+func (e engineTx) Expects() bool {
+	x, ok := e.t.tx.(engine.Expecter)
+	return ok && x.Expects()
+}
+
+// Expect implements engine.Expecter.
+func (e engineTx) Expect(keys [][]byte) {
+	if x, ok := e.t.tx.(engine.Expecter); ok {
+		x.Expect(keys)
+	}
 }
 
 // Now implements engine.Tx.

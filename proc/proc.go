@@ -29,6 +29,7 @@ type definition struct {
 	args   *plan
 	result *plan
 	fn     any          // the function, to find it in a stack
+	hinted bool         // it has a hint
 	frame  func() frame // allocates the memory of one call
 }
 
@@ -38,12 +39,14 @@ type frame interface {
 	out() reflect.Value // the result, settable
 	reset()             // clears both
 	run(tx *Tx) error   // calls the function with in, stores its result in out
+	hint(h *Hints)      // calls the hint with in
 }
 
 // Func is a procedure with its types. It is safe for concurrent use.
 type Func[In, Out any] struct {
-	def definition
-	fn  func(*Tx, In) (Out, error)
+	def  definition
+	fn   func(*Tx, In) (Out, error)
+	hint func(*Hints, In) // may be nil
 }
 
 // Define defines a procedure that may write.
@@ -67,7 +70,7 @@ func Define[In, Out any](name string, fn func(tx *Tx, in In) (Out, error)) *Func
 		f.def.err = errors.New("its function is nil")
 	}
 	f.def.fn = fn
-	f.def.frame = func() frame { return &typedFrame[In, Out]{fn: fn} }
+	f.def.frame = func() frame { return &typedFrame[In, Out]{of: f} }
 	return f
 }
 
@@ -125,7 +128,7 @@ func (f *Func[In, Out]) Run(tx *Tx, in In) (out Out, err error) {
 
 // typedFrame implements frame for a Func.
 type typedFrame[In, Out any] struct {
-	fn  func(*Tx, In) (Out, error)
+	of  *Func[In, Out]
 	arg In
 	res Out
 }
@@ -140,6 +143,8 @@ func (f *typedFrame[In, Out]) reset() {
 }
 
 func (f *typedFrame[In, Out]) run(tx *Tx) (err error) {
-	f.res, err = f.fn(tx, f.arg)
+	f.res, err = f.of.fn(tx, f.arg)
 	return err
 }
+
+func (f *typedFrame[In, Out]) hint(h *Hints) { f.of.hint(h, f.arg) }

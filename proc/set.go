@@ -94,7 +94,8 @@ type Set struct {
 // procedure is a procedure of a Set, with a pool of Calls.
 type procedure struct {
 	*definition
-	calls sync.Pool
+	calls   sync.Pool
+	badHint atomic.Bool // its hint has panicked
 }
 
 // New returns a Set. The error names what is invalid about a procedure, or what eng does

@@ -76,8 +76,8 @@ func (t *Tx) KV(number uint8) *kv.Tx {
 // Engine returns the engine's transaction. It is for capabilities, which own the layout of
 // their keys and use it like any engine.Tx: kv.In(tx.Engine(), 0). Keys written directly
 // are invisible to clients and can damage existing data; use KV for your own data. The
-// value ends with t and rejects what t rejects. It is an engine.Ranker and an
-// engine.Breaker.
+// value ends with t and rejects what t rejects. It is an engine.Ranker, an engine.Breaker
+// and an engine.Expecter.
 func (t *Tx) Engine() engine.Tx { return engineTx{t} }
 
 // Value returns what the server has for its procedures under key, nil if there is nothing. Packages use it to find their

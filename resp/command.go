@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
@@ -130,6 +131,8 @@ type call struct {
 	db   uint8    // the database of tx
 	out  *wire.Writer
 	exec bool // part of a transaction
+
+	begun *proc.Call // of a kindCall: begun ahead, with its arguments; nil: not yet
 }
 
 // is reports whether argument i is the given word, which must be in upper case.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/forward"
+	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
@@ -24,6 +25,7 @@ type op struct {
 	queue   []queued
 	watched []watch
 
+	begun *proc.Call    // see expectCommand
 	write bool          // it may write
 	doubt forward.Doubt // for a write that was sent to a leader without getting a reply
 }

@@ -61,8 +61,22 @@ func noProcedures(name []byte) error {
 	return engine.Errorf(engine.CodeUnknownProcedure, "there is no procedure %s: this program has none", cText(name, proc.MaxNameBytes))
 }
 
+// argsAt returns the index of the first argument of the procedure of a kindCall.
+func (c *command) argsAt() int {
+	if c.flags&flagMovable != 0 {
+		return 3 // FCALL: after the number of keys
+	}
+	return c.procedure + 1
+}
+
+// once reports whether a kindCall has an idempotency key, as its argument 1.
+func (c *command) once() bool { return c.procedure == 2 }
+
 // begin returns a call of the procedure that the command names. The caller must End it.
 func (x *call) begin() (*proc.Call, error) {
+	if x.begun != nil {
+		return x.begun, nil
+	}
 	name := x.args[x.cmd.procedureAt()]
 	set := x.srv.opts.Procedures
 	if set == nil {
@@ -76,7 +90,7 @@ func callCmd(x *call) error {
 	if err != nil {
 		return x.refused(err)
 	}
-	err = x.finish(p, x.args[2:])
+	err = x.finish(p)
 	p.End()
 	return err
 }
@@ -87,13 +101,7 @@ func callOnceCmd(x *call) error {
 	if err != nil {
 		return x.refused(x.keyFirst(err))
 	}
-	if err = p.Arguments(x.args[3:]); err != nil {
-		err = x.refused(err)
-	} else if err = p.Once(x.args[1]); err != nil {
-		err = &callError{err: err, undone: true}
-	} else {
-		err = x.runCall(p)
-	}
+	err = x.finish(p)
 	p.End()
 	return err
 }
@@ -142,7 +150,7 @@ func fcallCmd(x *call) error {
 		if x.cmd.name == "fcall_ro" && !p.ReadOnly() {
 			err = x.callWrites(x.args[1])
 		} else {
-			err = x.finish(p, x.args[3:])
+			err = x.finish(p)
 		}
 	}
 	p.End()
@@ -163,10 +171,25 @@ func keyCount(args [][]byte) (int, error) {
 	return int(n), nil
 }
 
-// finish runs p in the transaction of the command and writes its result.
-func (x *call) finish(p *proc.Call, args [][]byte) error {
-	if err := p.Arguments(args); err != nil {
+// arguments sets the arguments of p, and its idempotency key if it has one.
+func (x *call) arguments(p *proc.Call) error {
+	if err := p.Arguments(x.args[x.cmd.argsAt():]); err != nil {
 		return x.refused(err)
+	}
+	if x.cmd.once() {
+		if err := p.Once(x.args[1]); err != nil {
+			return &callError{err: err, undone: true}
+		}
+	}
+	return nil
+}
+
+// finish runs p in the transaction of the command and writes its result.
+func (x *call) finish(p *proc.Call) error {
+	if p != x.begun {
+		if err := x.arguments(p); err != nil {
+			return err
+		}
 	}
 	return x.runCall(p)
 }
@@ -269,9 +292,5 @@ func (c *conn) refusalHere(o *op) engine.Code {
 	if o.cmd.name == "fcall_ro" && !p.ReadOnly() {
 		return engine.CodeReadOnly
 	}
-	first := 3 // FCALL and CALLONCE
-	if o.cmd.name == "call" {
-		first = 2
-	}
-	return engine.CodeOf(p.Arguments(o.args[first:]))
+	return engine.CodeOf(p.Arguments(o.args[o.cmd.argsAt():]))
 }

@@ -220,6 +220,7 @@ func (c *conn) runOp(t *kv.Tx, i int) error {
 	t.Select(o.db)
 	x := &c.x
 	x.conn, x.srv, x.cmd, x.args, x.tx, x.db, x.out, x.exec = c, c.srv, o.cmd, o.args, t, o.db, &c.out, o.exec
+	x.begun, o.begun = o.begun, nil
 	var err error
 	c.watch.begin(c, o.cmd, o.args)
 	if o.exec {

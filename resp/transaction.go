@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
 )
 
 func transactionCommands() []command {
@@ -21,8 +22,9 @@ func transactionCommands() []command {
 
 // queued is one command that waits for EXEC.
 type queued struct {
-	cmd  *command
-	args [][]byte // own copies
+	cmd   *command
+	args  [][]byte   // own copies
+	begun *proc.Call // see expectCommand
 }
 
 // multi is the transaction that a connection is queuing. Complete transactions that have
@@ -53,7 +55,7 @@ func (m *multi) add(cmd *command, args [][]byte, write bool) {
 		m.buf = append(m.buf, a...)
 		m.args = append(m.args, m.buf[at:len(m.buf):len(m.buf)])
 	}
-	m.list = append(m.list, queued{cmd, m.args[start:len(m.args):len(m.args)]})
+	m.list = append(m.list, queued{cmd: cmd, args: m.args[start:len(m.args):len(m.args)]})
 	m.count++
 	m.write = m.write || write
 	m.admin = m.admin || cmd.kind == kindState || cmd.kind == kindAdmin
@@ -262,14 +264,15 @@ func (x *call) execQueue(queue []queued, watched []watch) error {
 	x.out.Array(len(queue))
 	for i, q := range queue {
 		if i > 0 && i%kv.MaxExpected == 0 && x.tx.Expects() {
-			expectQueue(x.tx, x.db, queue[i:])
+			x.conn.expectQueue(x.tx, x.db, queue[i:])
 			x.tx.Announce()
 		}
 		start := len(x.out.Buf)
 		if start-head > MaxReplyBytes {
 			return errReplyTooBig
 		}
-		x.cmd, x.args = q.cmd, q.args
+		x.cmd, x.args, x.begun = q.cmd, q.args, queue[i].begun
+		queue[i].begun = nil
 		x.tx.Select(x.db)
 		err := x.checkKeys()
 		if err == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/examples/voter"
+	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 )
 
@@ -67,6 +68,7 @@ type pipeline struct {
 	set               *proc.Set
 	b                 *ballot
 	calls             []*proc.Call
+	ahead             kv.Tx
 	name              []byte
 	args              [][]byte
 	phone, contestant [20]byte
@@ -99,11 +101,27 @@ func (p *pipeline) run(ctx context.Context, db *embedded.DB) (err error) {
 }
 
 func (p *pipeline) one(tx engine.Tx, i int) error {
+	if i%kv.MaxExpected == 0 {
+		p.expect(tx, p.calls[i:])
+	}
 	err := p.calls[i].Run(tx)
 	if err != nil {
 		p.failed = err
 	}
 	return err
+}
+
+// expect announces the keys of the next calls.
+func (p *pipeline) expect(tx engine.Tx, calls []*proc.Call) {
+	if p.ahead.Bind(tx, 0); !p.ahead.Expects() {
+		return
+	}
+	for _, c := range calls {
+		if !c.Expect(&p.ahead) {
+			break
+		}
+	}
+	p.ahead.Announce()
 }
 
 // drive makes calls until the window is over.

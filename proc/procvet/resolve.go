@@ -190,19 +190,19 @@ func (v *vetter) made(call *ast.CallExpr) ast.Expr {
 	return result
 }
 
-// defines returns the arguments of a call that become procedures, or nil if the call does
-// not define any.
+// defines returns the arguments of a call that become procedures or their hints, or nil if
+// there are none.
 func (v *vetter) defines(call *ast.CallExpr) []definedParam {
 	fn, ok := typeutil.Callee(v.pass.TypesInfo, call).(*types.Func)
 	if !ok || fn.Pkg() == nil {
 		return nil
 	}
 	fn = fn.Origin()
-	if fn.Pkg().Path() == procPath && receiverName(fn) == "" {
-		switch fn.Name() {
-		case "Define":
+	if fn.Pkg().Path() == procPath {
+		switch receiverName(fn) + "." + fn.Name() {
+		case ".Define", "Func.Hint":
 			return []definedParam{{Index: 1}}
-		case "DefineRead":
+		case ".DefineRead":
 			return []definedParam{{Index: 1, Read: true}}
 		}
 	}
@@ -216,8 +216,8 @@ func (v *vetter) defines(call *ast.CallExpr) []definedParam {
 	return nil
 }
 
-// findRoots finds the functions that are passed to Define, including those passed through
-// other functions' parameters.
+// findRoots finds the functions that are passed to Define and Hint, including those passed
+// through other functions' parameters.
 func (v *vetter) findRoots() {
 	var calls []*ast.CallExpr
 	for _, file := range v.pass.Files {
@@ -324,14 +324,16 @@ func (v *vetter) procedure(e ast.Expr) (read, ok bool) {
 			obj = v.pass.TypesInfo.Uses[x.Sel]
 			e = v.value(x.Sel)
 		case *ast.CallExpr:
-			if p := v.defines(x); len(p) == 1 {
-				return p[0].Read, true
-			}
 			sel, ok := ast.Unparen(x.Fun).(*ast.SelectorExpr)
-			if !ok || sel.Sel.Name != "Describe" {
+			if ok && v.pass.TypesInfo.Selections[sel] != nil && (sel.Sel.Name == "Describe" || sel.Sel.Name == "Hint") {
+				e = sel.X
+				continue
+			}
+			p := v.defines(x)
+			if len(p) != 1 {
 				return false, false
 			}
-			e = sel.X
+			return p[0].Read, true
 		default:
 			return false, false
 		}

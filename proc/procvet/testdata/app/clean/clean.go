@@ -142,7 +142,7 @@ var All = proc.Define("all", func(tx *proc.Tx, in In) (Out, error) {
 var Read = proc.DefineRead("read", func(tx *proc.Tx, in In) (int, error) {
 	n, err := tx.KV(0).Count()
 	return n, err
-}).Describe("reads")
+}).Describe("reads").Hint(func(h *proc.Hints, in In) { h.Key(0, []byte(in.Phone)) })
 
 // Outside is no procedure, and may do what it likes.
 func Outside(ctx context.Context, set *proc.Set) error {

@@ -24,6 +24,11 @@ var Direct = proc.Define("direct", func(tx *proc.Tx, _ none) (int, error) {
 
 func clock(f func() time.Time) time.Time { return f() }
 
+// Hinted reads it in its hint.
+var Hinted = proc.Define("hinted", func(*proc.Tx, none) (int, error) { return 0, nil }).Hint(func(h *proc.Hints, _ none) {
+	h.Key(0, []byte(time.Now().String())) // want `calls time.Now: .* \(procedure at clock/clock.go:\d+\)$`
+})
+
 // Indirect reads it in a function of the package.
 var Indirect = proc.Define("indirect", func(tx *proc.Tx, _ none) (int, error) {
 	return first(), nil // want `^calls clock.first → clock.second, which calls time.Now at clock/clock.go:\d+: .* \(procedure indirect\)$`

@@ -11,9 +11,9 @@ type none = struct{}
 
 var writer = proc.Define("writer", func(tx *proc.Tx, _ none) (int, error) {
 	return 0, nested(tx)
-})
+}).Hint(nil)
 
-var reader = proc.DefineRead("reader", func(tx *proc.Tx, _ none) (int, error) { return 0, nil }).Describe("x")
+var reader = proc.DefineRead("reader", func(tx *proc.Tx, _ none) (int, error) { return 0, nil }).Describe("x").Hint(nil)
 
 // Read tries to write in every way.
 var Read = proc.DefineRead("read", func(tx *proc.Tx, in none) (int, error) {
