@@ -52,16 +52,10 @@ type expectingTx struct {
 // run runs fn, the second time after its writes have been undone.
 func (t *expectingTx) run(fn func() error) error {
 	if t.e.twice {
-		sp, ok := t.Tx.(engine.Savepointer)
-		mark := 0
-		if ok {
-			mark = sp.Savepoint()
-		}
+		mark := t.Savepoint()
 		_ = fn()
-		if ok {
-			if err := sp.RollbackTo(mark); err != nil {
-				return err
-			}
+		if err := t.RollbackTo(mark); err != nil {
+			return err
 		}
 	}
 	return fn()
@@ -76,9 +70,19 @@ func (t *expectingTx) Expect(keys [][]byte) {
 	t.Tx.(engine.Expecter).Expect(keys)
 }
 
-func (t *expectingTx) Savepoint() int { return t.Tx.(engine.Savepointer).Savepoint() }
+func (t *expectingTx) Savepoint() int {
+	if sp, ok := t.Tx.(engine.Savepointer); ok {
+		return sp.Savepoint()
+	}
+	return 0 // it only reads
+}
 
-func (t *expectingTx) RollbackTo(mark int) error { return t.Tx.(engine.Savepointer).RollbackTo(mark) }
+func (t *expectingTx) RollbackTo(mark int) error {
+	if sp, ok := t.Tx.(engine.Savepointer); ok {
+		return sp.RollbackTo(mark)
+	}
+	return nil
+}
 
 func always(engine.Expecter) bool { return true }
 
