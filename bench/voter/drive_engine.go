@@ -82,7 +82,7 @@ func newPipeline(set *proc.Set, b *ballot, n int) *pipeline {
 }
 
 // run makes all calls once.
-func (p *pipeline) run(ctx context.Context, db *embedded.DB) (err error) {
+func (p *pipeline) run(ctx context.Context, db engine.Engine) (err error) {
 	for i := range p.calls {
 		if p.calls[i], err = p.set.Begin(p.name); err != nil {
 			return err
@@ -125,7 +125,7 @@ func (p *pipeline) expect(tx engine.Tx, calls []*proc.Call) {
 }
 
 // drive makes calls until the window is over.
-func (p *pipeline) drive(ctx context.Context, db *embedded.DB, m *meter, h *rig.Hist) error {
+func (p *pipeline) drive(ctx context.Context, db engine.Engine, m *meter, h *rig.Hist) error {
 	for !m.done.Load() {
 		counts, from := m.count.Load(), time.Now()
 		if err := p.run(ctx, db); err != nil {

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/bench/rig"
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/examples/voter"
+	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 )
 
@@ -103,22 +107,80 @@ func TestRepliesAreReadWhole(t *testing.T) {
 	}
 }
 
+// expecting is an engine that wants keys to be announced.
+type expecting struct {
+	engine.Engine
+	got []int // how many together
+	all []string
+}
+
+type expectingTx struct {
+	engine.Tx
+	e *expecting
+}
+
+func (e *expecting) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	return e.Engine.Update(ctx, func(tx engine.Tx) error { return fn(expectingTx{tx, e}) })
+}
+
+func (expectingTx) Expects() bool { return true }
+
+func (t expectingTx) Expect(keys [][]byte) {
+	t.e.got = append(t.e.got, len(keys))
+	for _, key := range keys {
+		t.e.all = append(t.e.all, string(key[2:]))
+	}
+}
+
+// TestPhonesAreAnnounced checks that the keys of a batch's phones are announced together, and
+// are those that its votes use.
+func TestPhonesAreAnnounced(t *testing.T) {
+	const calls = 2*kv.MaxExpected + 2
+	db, set := newVote(t)
+	m := &meter{job: job{Phones: 1_000_000, Seed: 1}}
+	e := &expecting{Engine: db}
+	if err := newPipeline(set, m.ballot(0), calls).run(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{kv.MaxExpected, kv.MaxExpected, 2}; !slices.Equal(e.got, want) {
+		t.Errorf("announced %v keys together, want %v", e.got, want)
+	}
+	if _, err := db.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
+		keys := kv.In(tx, 0)
+		for _, key := range e.all {
+			if _, ok, err := keys.Get([]byte(key)); err != nil || !ok {
+				t.Errorf("%s: %v, %v", key, ok, err)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// newVote returns an engine, and the vote on it with all contestants.
+func newVote(t testing.TB) (*embedded.DB, *proc.Set) {
+	t.Helper()
+	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	set, err := proc.New(db, proc.Options{}, voter.Procedures()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := voter.Initialize.Call(t.Context(), set, voter.InitializeIn{Contestants: voter.MaxContestants}); err != nil {
+		t.Fatal(err)
+	}
+	return db, set
+}
+
 // BenchmarkEngine is the lane "in process, 1 × 64 calls", to profile: an
 // operation is 64 votes.
 func BenchmarkEngine(b *testing.B) {
 	const n = 64
-	db, err := embedded.Open(b.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer db.Close()
-	set, err := proc.New(db, proc.Options{}, voter.Procedures()...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, _, err := voter.Initialize.Call(b.Context(), set, voter.InitializeIn{Contestants: 12}); err != nil {
-		b.Fatal(err)
-	}
+	db, set := newVote(b)
 	m := &meter{job: job{Phones: 1_000_000, Seed: 1}}
 	p := newPipeline(set, m.ballot(0), n)
 	b.ReportAllocs()
