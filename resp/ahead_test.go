@@ -16,6 +16,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
@@ -261,9 +262,17 @@ func BenchmarkPipeline(b *testing.B) {
 	for _, keys := range []int{100_000, 1_000_000} {
 		var off atomic.Bool
 		eng := &expecting{DB: openEngine(b), wants: func(e engine.Expecter) bool { return !off.Load() && e.Expects() }}
-		srv := newTestServer(b, eng, nil, Options{})
+		set := proc.Define("set", func(tx *proc.Tx, in aheadIn) (bool, error) {
+			r, err := tx.KV(0).Set([]byte(in.Key), []byte("v"), kv.SetOptions{SkipOld: true})
+			return r.Written, err
+		}).Hint(aheadHint)
+		procs, err := proc.New(eng, proc.Options{}, set)
+		if err != nil {
+			b.Fatal(err)
+		}
+		srv := newTestServer(b, eng, nil, Options{Procedures: procs})
 		fillKeys(b, srv, keys)
-		for _, cmd := range []string{"SET", "GET"} {
+		for _, cmd := range []string{"SET", "GET", "CALL set"} {
 			for turn := range 6 {
 				off.Store(turn%2 == 0)
 				b.Run(fmt.Sprintf("%s/%d/%s", cmd, keys, [...]string{"off", "on"}[turn%2]), func(b *testing.B) {
@@ -304,7 +313,7 @@ func fillKeys(b *testing.B, srv *Server, keys int) {
 // pipelines is one caller of 8, which together run b.N commands.
 func pipelines(b *testing.B, do func([]byte) []byte, cmd string, keys int) {
 	const each = 64
-	words := []string{cmd, fmt.Sprintf(benchKeyForm, 0)}
+	words := append(strings.Fields(cmd), fmt.Sprintf(benchKeyForm, 0))
 	if cmd == "SET" {
 		words = append(words, strings.Repeat("v", 100))
 	}
