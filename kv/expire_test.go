@@ -93,6 +93,36 @@ func TestExpireLongKeys(t *testing.T) {
 	}
 }
 
+// unviewed is an engine of which no view is expected.
+type unviewed struct {
+	engine.Engine
+	t *testing.T
+}
+
+func (e unviewed) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	e.t.Error("a view")
+	return e.Engine.View(ctx, r, fn)
+}
+
+// TestExpireWithoutViews: looking for expired keys does not make the engine keep a state.
+func TestExpireWithoutViews(t *testing.T) {
+	c := newClock()
+	s, err := kv.New(unviewed{openEngine(t, c), t}, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, "k", "v", kv.SetOptions{TTL: time.Second})
+	for range 2 { // nothing is due; then a key is
+		if _, err := s.ExpireStep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.Add(2 * time.Second)
+	}
+	if n := s.Expired(); n != 1 {
+		t.Errorf("%d keys have expired, want 1", n)
+	}
+}
+
 // TestRun checks that Run deletes expired keys while others write, and ends with its
 // context.
 func TestRun(t *testing.T) {

@@ -423,7 +423,8 @@ func (db *DB) wakeUp() {
 }
 
 // work builds indexes and rewrites records after migrations, in transactions of at most keys.MaxStepRecords records,
-// and removes expired changes.
+// and removes expired changes. It looks for work in transactions, not in views: a view every second makes an engine keep a
+// state every second, and nodes that do not lead need not look.
 func (db *DB) work(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -452,7 +453,7 @@ func (db *DB) work(ctx context.Context) error {
 // workStep does one step of each collection's work and reports whether there may be more.
 func (db *DB) workStep(ctx context.Context) (more bool, err error) {
 	var pending []uint32
-	_, err = db.eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {
+	_, err = db.eng.Update(ctx, func(tx engine.Tx) error {
 		pending = nil
 		works, err := keys.Works(tx)
 		for _, w := range works {

@@ -13,28 +13,8 @@ const trimChanges = 500
 // trimStep removes some expired changes and reports whether there may be more. It keeps changes that After functions
 // have not processed. If nothing has expired, it does not write.
 func (db *DB) trimStep(ctx context.Context) (more bool, err error) {
-	old := false
-	_, err = db.eng.View(ctx, engine.Read{Level: engine.Local}, func(tx engine.Tx) error {
-		old = false
-		c, err := db.load(tx)
-		if err != nil {
-			return err
-		}
-		for _, k := range c.all {
-			if k.History.Keep == 0 || old {
-				continue
-			}
-			if old, err = keys.Old(tx, k, tx.Now().Add(-k.History.Keep)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil || !old {
-		return false, err
-	}
 	removed := 0
-	_, err = db.eng.Update(ctx, func(tx engine.Tx) error {
+	_, err = db.eng.Update(ctx, func(tx engine.Tx) error { // not a view first: see work
 		removed = 0
 		c, err := db.load(tx)
 		if err != nil {

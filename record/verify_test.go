@@ -1,7 +1,9 @@
 package record_test
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +25,45 @@ func verified(t testing.TB, db *record.DB) []record.Verification {
 		}
 	}
 	return all
+}
+
+// counted counts the transactions and views of an engine.
+type counted struct {
+	engine.Engine
+	updates, views atomic.Int64
+}
+
+func (e *counted) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	e.updates.Add(1)
+	return e.Engine.Update(ctx, fn)
+}
+
+func (e *counted) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	e.views.Add(1)
+	return e.Engine.View(ctx, r, fn)
+}
+
+// TestIdleWork: while there is nothing to do, Run looks for work without making the engine keep a state each time.
+func TestIdleWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := &counted{Engine: testengine.Open(t, testengine.Options{Memory: true})}
+		db, err := record.Open(eng, record.Options{Passwords: plain{}})
+		must(t, err)
+		c := accounts()
+		c.History = schema.History{Keep: time.Hour}
+		must(t, db.Define(c))
+		go func() { _ = db.Run(t.Context()) }()
+		synctest.Wait()
+		updates, views := eng.updates.Load(), eng.views.Load()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := eng.updates.Load() - updates; n < 60 {
+			t.Errorf("it looked %d times in a minute", n)
+		}
+		if n := eng.views.Load() - views; n > 0 {
+			t.Errorf("%d views in a minute", n)
+		}
+	})
 }
 
 // TestRetention: changes are removed in the background once they are too old; what is left is whole.

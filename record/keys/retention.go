@@ -70,19 +70,3 @@ func Trim(tx engine.Tx, c *Collection, before time.Time, upTo uint64, n int) (in
 	}
 	return len(old), counters.write(tx, c)
 }
-
-// Old reports whether Trim would remove anything.
-func Old(tx engine.Tx, c *Collection, before time.Time) (bool, error) {
-	for p, err := range tx.Scan(logKey(c.ID, 0), prefix(logKeys, c.ID+1)) {
-		if err != nil {
-			return false, err
-		}
-		e, err := c.readLog(p)
-		if err != nil {
-			return false, err
-		}
-		ch, err := c.change(tx, e.id, e.rev)
-		return ch == nil || ch.At.Before(before), err
-	}
-	return false, nil
-}

@@ -280,7 +280,7 @@ func TestTrim(t *testing.T) {
 	}
 	seen := 0
 	edit(t, eng, func(tx engine.Tx) error {
-		if old, err := Old(tx, l.c, cut); old || err != nil {
+		if n, err := Trim(tx, l.c, cut, 1<<40, 1); n != 0 || err != nil {
 			t.Errorf("older changes are left, %v", err)
 		}
 		for i, p := range points[10:] {
