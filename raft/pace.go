@@ -209,7 +209,7 @@ func (p *Pace) passes(c *chase, m *Message) bool {
 // Release returns the messages that need not wait any longer.
 func (p *Pace) Release() (out []*Message) {
 	for _, c := range p.behind {
-		for len(c.held) > 0 && p.passes(c, c.held[0]) {
+		for len(c.held) > 0 && !failpoint("held-for-good") && p.passes(c, c.held[0]) {
 			out = append(out, c.held[0])
 			c.held[0] = nil
 			c.held = c.held[1:]

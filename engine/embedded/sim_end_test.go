@@ -68,6 +68,7 @@ func (w *world) converge() {
 		}
 		w.until(w.now+200*time.Millisecond, nil)
 	}
+	w.reachHome()
 	w.until(w.now+OutcomeWait+patience, w.quiet)
 	if !w.until(end+OutcomeWait+patience, w.same) && !w.same() {
 		for _, n := range w.members() {

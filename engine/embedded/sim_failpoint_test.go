@@ -44,6 +44,8 @@ var failpoints = []struct {
 	{"flight-unseen", 200},          // a read takes a time after that of a transaction that is under way
 	{"time-unheard", 200},           // a new leader uses only its own clock
 	{"held-unseen", 200},            // after a Hold, reads take a time after that of a batch in flight
+	{"home-elsewhere", 200},         // a leader hands over to nodes elsewhere than at the preferred site
+	{"held-for-good", 200},          // entries for a limited follower are never sent
 	{"hold-unawaited", 200},         // a leader accepts calls again before it has stopped accepting them
 }
 

@@ -260,7 +260,7 @@ func changeMembers(w *world) {
 			return
 		}
 		steps = append(steps, raft.Step{Op: raft.AddLearner, Node: m.id})
-		info := simInfo(m.id)
+		info := w.info(m.id)
 		info.Replica = w.plan.isReplica(m.id)
 		context = info.note()
 		w.after(w.between(0, time.Second), m.start)
@@ -324,7 +324,7 @@ func announce(w *world) {
 	if !n.up {
 		return
 	}
-	info := simInfo(uint64(1 + w.rng.IntN(w.plan.voters)))
+	info := w.info(uint64(1 + w.rng.IntN(w.plan.voters)))
 	info.HTTP = fmt.Sprint(w.now)
 	if _, member := n.db.exec.at.roster.node(info.ID); member {
 		n.post(func() { _ = n.core.Propose(n.core.Role().Term, info.note()) }) // it may be lost

@@ -51,7 +51,10 @@ func (t *simNet) send(from *simNode, m *raft.Message) {
 	w.truth.campaigns(from, m)
 	if t.cut[from.id-1][to-1] {
 		if w.chance(0.3) {
-			from.post(func() { from.core.Unreachable(to) })
+			from.post(func() {
+				from.pace.Lost(to)
+				from.core.Unreachable(to)
+			})
 		}
 		return
 	}
@@ -138,7 +141,7 @@ func (n *simNode) sendSnapshot(m *raft.Message) {
 // damaged.
 func (t *simNet) stream(from, to *simNode, msg, b []byte, done func(ok bool)) {
 	w := t.w
-	took := w.between(time.Millisecond, 300*time.Millisecond)
+	took := w.between(time.Millisecond, 300*time.Millisecond) + from.snapshotTakes(to.id, len(b))
 	if w.chance(t.late) {
 		took += w.between(0, 3*time.Second)
 	}

@@ -61,6 +61,8 @@ type simNode struct {
 	calls   []*simOp // that are not answered
 	giveUp  func()   // ends the fuzzy snapshot in progress; nil: there is none
 	pieces  *rand.Rand
+	pace    raft.Pace
+	home    homing
 }
 
 // simTask is work for the applying goroutine. One field is set.
@@ -90,10 +92,10 @@ const (
 
 // found writes the initial state of the cluster to the node's disk.
 func (n *simNode) found(voters int) {
-	r := &roster{}
+	r := &roster{LeaderSite: n.w.plan.leaderSite}
 	for id := range voters {
 		r.Members.Voters = append(r.Members.Voters, uint64(id+1))
-		r.Nodes = append(r.Nodes, simInfo(uint64(id+1)))
+		r.Nodes = append(r.Nodes, n.w.info(uint64(id+1)))
 	}
 	s := n.w.truth.initial(r)
 	err := errors.Join(makeFolders(n.fs, simDir), journal.WriteSnapshot(n.fs, snapshotName(simDir, 1), s.head(), s.writePairs))
@@ -101,8 +103,6 @@ func (n *simNode) found(voters int) {
 		panic(err)
 	}
 }
-
-func simInfo(id uint64) nodeInfo { return nodeInfo{ID: id, Addr: string(rune('a' + id))} }
 
 // start starts the node's program. It retries what it cannot open.
 func (n *simNode) start() {
@@ -178,7 +178,9 @@ func (n *simNode) join(db *DB) proposer {
 	if err != nil {
 		n.w.violated("node %d does not join: %v", n.id, err)
 	}
-	n.core = core
+	n.core, n.home = core, homing{settle: simSettle}
+	n.pace = raft.NewPace(func() time.Duration { return n.w.now }, db.group.catchUpRate)
+	n.pace.Lag = n.w.plan.lag
 	record := db.exec.record
 	db.exec.record = func(b *batch) {
 		n.w.truth.published(n, b)
@@ -343,6 +345,7 @@ func (n *simNode) tick() {
 		n.core.Tick()
 		n.stand()
 		n.reads.Tick()
+		n.keepPlaces()
 		if id := n.core.CaughtUp(n.w.plan.promoteLag, n.db.group.mayVote); id != 0 && n.core.Role().Ready {
 			err := n.core.ProposeChange([]raft.Step{{Op: raft.Promote, Node: id}}, nil)
 			n.w.logf("n%d promotes n%d: %v", n.id, id, err)
@@ -367,7 +370,9 @@ func (n *simNode) carryOut(rd raft.Ready) {
 		n.reads.Lost()
 	}
 	for _, m := range rd.Messages {
-		n.send(m)
+		if !n.holds(m) {
+			n.send(m)
+		}
 	}
 	if rd.Save != nil {
 		n.saves = append(n.saves, rd.Save)

@@ -33,9 +33,12 @@ type plan struct {
 	shrink         float64  // chance that a small cluster gets smaller
 	readers        bool     // every second client only reads
 	kinds          []func(*world, *simOp)
-	values         int  // bytes that a value has more
-	lease          bool // leaders use leases
-	hasty          bool // nodes stand for election as soon as they may
+	values         int     // bytes that a value has more
+	lease          bool    // leaders use leases
+	hasty          bool    // nodes stand for election as soon as they may
+	places         []place // by id-1; nil: none has a site or a rate
+	leaderSite     string  // at first
+	lag            uint64  // raft.Pace.Lag
 }
 
 func newPlan(r *rand.Rand) plan {

@@ -50,7 +50,7 @@ func (w *world) joinReplica(id uint64) {
 		return
 	}
 	m.start()
-	info := simInfo(id)
+	info := w.info(id)
 	info.Replica = true
 	n.post(func() {
 		err := n.core.ProposeChange([]raft.Step{{Op: raft.AddLearner, Node: id}}, info.note())

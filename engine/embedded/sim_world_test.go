@@ -121,6 +121,7 @@ func newWorld(seed uint64, trace io.Writer) *world {
 	w.plan = newPlan(w.rng)
 	w.plan.useLeases(seed)
 	w.plan.useReplicas(seed)
+	w.plan.usePlaces(seed)
 	w.truth.init(w)
 	w.clocks.w = w
 	w.net.init(w, w.plan.voters+w.plan.spares)
