@@ -253,6 +253,52 @@ func TestQueueFull(t *testing.T) {
 	})
 }
 
+// TestYield: after a batch of several callers the runner lets them call again before it
+// commits, once; after a batch of one caller it does not.
+func TestYield(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var x *executor
+		var late <-chan error
+		yields, calls := 0, 0
+		yield := func() {
+			if yields++; calls > 0 {
+				calls--
+				late = start(t.Context(), x, putting("late", "1"))
+			}
+			synctest.Wait()
+		}
+		x, g := gated(t, Options{yield: yield})
+		commits := func(batch string, callers, yielded int) {
+			t.Helper()
+			if b := <-g.begun; len(b.calls) != callers || yields != yielded {
+				t.Errorf("%s: %d callers, %d yields, want %d and %d", batch, len(b.calls), yields, callers, yielded)
+			}
+			g.let <- nil
+		}
+		inside, goOn := make(chan struct{}), make(chan struct{})
+		first := start(t.Context(), x, func(engine.Tx) error { close(inside); <-goOn; return nil })
+		<-inside
+		second, third := start(t.Context(), x, putting("a", "1")), start(t.Context(), x, putting("b", "1"))
+		settled(t, x, func() bool { return len(x.queue) == 2 })
+		close(goOn)
+		commits("two calls", 2, 0)
+		err := errors.Join(<-first, <-second, <-third)
+		calls = 1
+		third = start(t.Context(), x, putting("a", "2"))
+		commits("with one that comes at the yield", 2, 1)
+		err = errors.Join(err, <-third, <-late)
+		third = start(t.Context(), x, putting("a", "3"))
+		commits("nobody comes", 1, 2)
+		err = errors.Join(err, <-third)
+		third = start(t.Context(), x, putting("a", "4"))
+		commits("after one caller", 1, 2)
+		if err = errors.Join(err, <-third); err != nil {
+			t.Error(err)
+		}
+		x.close(engine.ErrClosed)
+	})
+}
+
 // TestCancel: a call that has not run never runs; one that is being committed
 // has an unknown outcome.
 func TestCancel(t *testing.T) {

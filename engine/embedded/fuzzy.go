@@ -103,8 +103,8 @@ func (db *DB) saveFuzzy(rest func(time.Duration) error) (size int64, err error) 
 		defer g.saveMu.Unlock()
 	}
 	f := db.beginFuzzy()
-	if g := db.group; g != nil && f.from.index <= g.store.Base().Index {
-		return 0, nil // nothing new
+	if g := db.group; f.from.index == 0 || g != nil && f.from.index <= g.store.Base().Index {
+		return 0, nil // nothing was ever written, or nothing new
 	}
 	meta := f.from.fuzzyHead()
 	size, err = writeSnapshotFile(db.opts.FS, snapshotName(db.dir, f.from.index), meta, func(w io.Writer) error {

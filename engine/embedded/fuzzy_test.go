@@ -274,3 +274,30 @@ func TestFuzzySnapshotOfNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestFuzzySnapshotOfNothing: a folder in which nothing was ever written has no snapshot,
+// and nothing waits for one; also after a restart. The first write can be in one.
+func TestFuzzySnapshotOfNothing(t *testing.T) {
+	fs := memfs.New(1)
+	for _, when := range []string{"new", "restarted"} {
+		db := open(t, "data", Options{FS: fs})
+		_, err := db.saveFuzzy(func(time.Duration) error { return errors.New("it waits") })
+		if names, _ := fs.List("data/snap"); err != nil || len(names) > 0 {
+			t.Errorf("%s: %v, %v", when, err, names)
+		}
+		if err := db.savePaced(); err != nil {
+			t.Errorf("%s: in the background: %v", when, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := open(t, "data", Options{FS: fs})
+	put(t, db, "a", "1")
+	if _, err := db.saveFuzzy(func(time.Duration) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	_ = db.Close()
+	fs.Crash()
+	want(t, open(t, "data", Options{FS: fs}), "a", "1")
+}

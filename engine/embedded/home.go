@@ -91,7 +91,9 @@ func (v *view) fitAtHome(self uint64, s raft.Status, connected map[uint64]bool, 
 		if f.ID != self && f.State == raft.StateSnapshot && !v.roster.isReplica(f.ID) {
 			return 0 // another leader would send the snapshot again
 		}
-		there := slices.ContainsFunc(v.nodes, func(n engine.Node) bool { return n.ID == f.ID && n.Voter && (n.Site == home || failpoint("home-elsewhere")) })
+		there := slices.ContainsFunc(v.nodes, func(n engine.Node) bool {
+			return n.ID == f.ID && n.Voter && (n.Site == home || failpoint("home-elsewhere"))
+		})
 		if !there || !connected[f.ID] || f.Short || f.State != raft.StateReplicate || f.Match+homeLag < s.Commit {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -95,6 +96,7 @@ type Options struct {
 	reserveBytes   int64              // of the log's file, ahead of the writer; 0: the journal's default
 	homeSettle     time.Duration      // for tests; 0: the constant
 	aheadFrom      int                // for tests; 0: the constant
+	yield          func()             // for tests; nil: runtime.Gosched
 }
 
 // journal returns the options of the log.
@@ -135,6 +137,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.mono == nil {
 		o.mono = time.Now
+	}
+	if o.yield == nil {
+		o.yield = runtime.Gosched
 	}
 	if o.liveHeap == nil {
 		o.liveHeap = liveHeap

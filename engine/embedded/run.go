@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -56,7 +55,7 @@ func (x *executor) runQueued(budget int) {
 			// one wait for the disk serves them all.
 			yielded = true
 			x.mu.Unlock()
-			runtime.Gosched()
+			x.opts.yield()
 			continue
 		}
 		b := x.sealIfFree()
