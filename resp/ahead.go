@@ -19,6 +19,7 @@ func (c *conn) expect(t *kv.Tx, i int) {
 		r.ahead = len(c.ops)
 		return
 	}
+	r.begun = 0
 	view := !c.ops[r.from].write
 	end := min(len(c.ops), i+kv.MaxExpected)
 	for r.ahead = i; r.ahead < end && (!view || !c.ops[r.ahead].write); r.ahead++ {
@@ -65,8 +66,8 @@ func (c *conn) expectCommand(t *kv.Tx, cmd *command, db uint8, args [][]byte, be
 	return room
 }
 
-// maxAheadBytes is the maximum bytes of the arguments of a call that is begun ahead. It
-// bounds the memory for calls that wait.
+// maxAheadBytes is the maximum bytes of the arguments of a call that is begun ahead. With
+// kv.MaxExpected, which is also how many of them there may be, it bounds their memory.
 const maxAheadBytes = 4 << 10
 
 // beginAhead begins a call that can name its keys, and sets its arguments. If it can not,
@@ -74,7 +75,7 @@ const maxAheadBytes = 4 << 10
 // Calls that never run, because their connection ends, are left to the collector.
 func (c *conn) beginAhead(cmd *command, args [][]byte) *proc.Call {
 	set := c.srv.opts.Procedures
-	if set == nil || !cmd.once() && !set.Hinted(args[cmd.procedure]) {
+	if c.run.begun == kv.MaxExpected || set == nil || !cmd.once() && !set.Hinted(args[cmd.procedure]) {
 		return nil
 	}
 	size := 0
@@ -93,6 +94,7 @@ func (c *conn) beginAhead(cmd *command, args [][]byte) *proc.Call {
 		p.End()
 		return nil
 	}
+	c.run.begun++
 	return p
 }
 

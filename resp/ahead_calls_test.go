@@ -99,6 +99,33 @@ func TestExpectCalls(t *testing.T) {
 	}
 }
 
+// TestCallsThatWait checks that a bounded number of calls is begun ahead, even if they name
+// no keys.
+func TestCallsThatWait(t *testing.T) {
+	eng := &expecting{DB: openEngine(t), wants: always}
+	hints, waiting := 0, 0
+	count := func(*proc.Tx, struct{}) (int, error) {
+		waiting = max(waiting, hints)
+		hints--
+		return 0, nil
+	}
+	set, err := proc.New(eng, proc.Options{}, proc.Define("count", count).Hint(func(*proc.Hints, struct{}) { hints++ }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := localConn(t, newTestServer(t, eng, nil, Options{Procedures: set}))
+	for _, commands := range []string{
+		strings.Repeat("CALL count\n", 200),
+		strings.Repeat("MULTI\n"+strings.Repeat("CALL count\n", 40)+"EXEC\n", 10),
+		"MULTI\n" + strings.Repeat("CALL count\n", 200) + "EXEC\n",
+	} {
+		hints, waiting = 0, 0
+		if do(commandLines(commands)); waiting != kv.MaxExpected {
+			t.Errorf("%.30q: up to %d calls wait, want %d", commands, waiting, kv.MaxExpected)
+		}
+	}
+}
+
 // TestHintsChangeNothing sends the same random calls to a server with so much data that the
 // engine wants hints, and to one without them.
 func TestHintsChangeNothing(t *testing.T) {

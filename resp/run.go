@@ -20,6 +20,7 @@ type runState struct {
 	stop   int   // the first op that has to wait; -1: none
 	until  int   // where the running View has to end at the latest
 	ahead  int   // the first op whose keys the engine has not been told
+	begun  int   // calls that were begun with the last keys that it has been told
 	mark   int   // where the output of from begins
 	starts []int // where the output of each op since from begins
 	hits   int64

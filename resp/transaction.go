@@ -264,6 +264,7 @@ func (x *call) execQueue(queue []queued, watched []watch) error {
 	x.out.Array(len(queue))
 	for i, q := range queue {
 		if i > 0 && i%kv.MaxExpected == 0 && x.tx.Expects() {
+			x.conn.run.begun = 0
 			x.conn.expectQueue(x.tx, x.db, queue[i:])
 			x.tx.Announce()
 		}
