@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -23,8 +24,8 @@ func (h *Hints) Key(space uint8, key []byte) bool {
 // they follow from the arguments. It returns f.
 //
 // With much data, most of the time of a short procedure is the wait for memory in look-ups
-// of keys. If calls arrive together, the engine looks up the keys of all of them at once, so
-// that these waits overlap. Keys that most calls use are not worth naming: they are in the
+// of keys. The engine looks up the keys that one call names, or several that arrive
+// together, at once, so that these waits overlap. Keys that most calls use are not worth naming: they are in the
 // processor's caches.
 //
 // A hint is advice, on which no result depends: keys may be missing, wrong or never used.
@@ -46,7 +47,8 @@ func (s *Set) Hinted(name []byte) bool {
 // Expect names the keys that c will use to t.Expect: its idempotency key and those of the
 // procedure's hint. It reports whether there was room for all. It is for a face that runs
 // several calls and knows from t.Expects that the engine can use them: call it for each,
-// once its arguments are set, then t.Announce, then Run for each. c need not run.
+// once its arguments are set, then t.Announce, then Run for each. c need not run. Do does
+// this for one call.
 func (c *Call) Expect(t *kv.Tx) bool {
 	if len(c.once.key) > 0 && !c.ReadOnly() && !t.Expect(kv.OnceSpace, c.once.key) {
 		return false
@@ -57,6 +59,20 @@ func (c *Call) Expect(t *kv.Tx) bool {
 	c.hints = Hints{keys: t}
 	c.hint()
 	return !c.hints.full
+}
+
+// announce announces the keys of c for a face that runs it alone in tx.
+func (c *Call) announce(tx engine.Tx) {
+	if e, ok := tx.(engine.Expecter); !ok || !c.proc.hinted || !e.Expects() {
+		return
+	}
+	if c.keys == nil {
+		c.keys = new(kv.Tx)
+	}
+	c.keys.Bind(tx, 0)
+	c.Expect(c.keys)
+	c.keys.Announce()
+	c.keys.Bind(nil, 0)
 }
 
 // hint calls the hint of the procedure.

@@ -1,6 +1,7 @@
 package proc_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -235,6 +236,42 @@ func TestExpectInside(t *testing.T) {
 		return kv.In(tx.Engine(), 0).Expects(), nil
 	})), "expects"); got != "false" || err != nil {
 		t.Errorf("with few keys: %s, %v", got, err)
+	}
+}
+
+// expectingEngine is an engine whose transactions are expecting.
+type expectingEngine struct {
+	engine.Engine
+	tx expecting
+}
+
+func (e *expectingEngine) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	return e.Engine.Update(ctx, func(tx engine.Tx) error {
+		e.tx.Tx = tx
+		return fn(&e.tx)
+	})
+}
+
+func (e *expectingEngine) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	return e.Engine.View(ctx, r, func(tx engine.Tx) error {
+		e.tx.Tx = tx
+		return fn(&e.tx)
+	})
+}
+
+// TestDoAnnounces checks that a single call announces the keys of its hint.
+func TestDoAnnounces(t *testing.T) {
+	typed := proc.Define("typed", total).Hint(hintKeys)
+	eng := &expectingEngine{Engine: openEngine(t)}
+	s := setOn(t, eng, proc.Options{}, typed, proc.DefineRead("reads", total).Hint(hintKeys), proc.Define("not", total))
+	for _, name := range []string{"typed", "not", "reads", "typed"} {
+		want(t, "3")(call(t, s, name, `{"keys":["a","bc"],"fail":"panic"}`))
+	}
+	if n, _, err := typed.Call(t.Context(), s, hintIn{Keys: []string{"x", "y"}}); n != 2 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if got := strings.Join(eng.tx.got, " "); got != "0a 1bc 0a 1bc 0a 1bc 0x 1y" {
+		t.Errorf("announced %q", got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/jsonscan"
+	"github.com/skerrydb/skerry/kv"
 )
 
 // Call is one call of a procedure by a face: Begin, then Arguments or JSON, then Run in a
@@ -21,6 +22,7 @@ type Call struct {
 	once   onceCall
 	writer writer
 	hints  Hints
+	keys   *kv.Tx // of announce
 }
 
 // keepScratch is the largest buffer in bytes that a Call keeps for its next use.
@@ -189,6 +191,7 @@ func (c *Call) unwritten(err error, limit int) error {
 // read-only. If there is a Verdict, Do returns it and does not call then.
 func (c *Call) Do(ctx context.Context, r engine.Read, then func(*Call) error) (engine.Position, error) {
 	fn := func(tx engine.Tx) error {
+		c.announce(tx)
 		if err := c.Run(tx); err != nil || c.Verdict() != nil {
 			return err
 		}

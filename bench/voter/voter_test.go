@@ -165,7 +165,7 @@ func newVote(t testing.TB) (*embedded.DB, *proc.Set) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { db.Close() })
+	t.Cleanup(func() { _ = db.Close() })
 	set, err := proc.New(db, proc.Options{}, voter.Procedures()...)
 	if err != nil {
 		t.Fatal(err)
