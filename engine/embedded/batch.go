@@ -35,6 +35,7 @@ var errBatch = errors.New("malformed batch")
 // batch collects transactions until it is sealed, committed and published.
 type batch struct {
 	buf      []byte
+	undo     []byte          // see undo.go
 	shared   []byte          // the same bytes where raft keeps them; nil: it does not
 	base     engine.Position // of the transaction before
 	last     engine.Position // of the last transaction in it
@@ -51,25 +52,42 @@ type batch struct {
 }
 
 func newBatch(base engine.Position, size int) *batch {
-	return newBatchIn(make([]byte, 0, max(size, 512)), base)
+	return newBatchIn(spare{buf: make([]byte, 0, max(size, 512))}, base)
 }
 
-// newBatchIn is newBatch in the memory of buf.
-func newBatchIn(buf []byte, base engine.Position) *batch {
-	buf = append(buf[:0], batchFormat)
+// newBatchIn is newBatch in the memory of an earlier batch.
+func newBatchIn(s spare, base engine.Position) *batch {
+	buf := append(s.buf[:0], batchFormat)
 	buf = binary.LittleEndian.AppendUint64(buf, uint64(base))
-	return &batch{buf: buf, base: base, last: base}
+	return &batch{buf: buf, undo: s.undo[:0], base: base, last: base}
 }
+
+// spare is memory of a batch, for another one.
+type spare struct{ buf, undo []byte }
 
 // keepBatch is the size of the largest batch whose memory is reused even if it was
 // hardly used.
 const keepBatch = 1 << 20
 
-// reusable reports whether the memory of a published batch should be used for another
-// one: it must not stay large after a burst.
-func (b *batch) reusable() bool {
-	return cap(b.buf) <= keepBatch || cap(b.buf) <= 2*batchBytes && len(b.buf) >= cap(b.buf)/4
+// reusable reports whether the memory of a published batch, or of its undo log, should be
+// used for another one: it must not stay large after a burst.
+func reusable(b []byte) bool {
+	return cap(b) <= keepBatch || cap(b) <= 2*batchBytes && len(b) >= cap(b)/4
 }
+
+// spare returns what should be used of b's memory for another batch.
+func (b *batch) spare() (s spare) {
+	if reusable(b.buf) {
+		s.buf = b.buf
+	}
+	if reusable(b.undo) {
+		s.undo = b.undo
+	}
+	return s
+}
+
+// full reports whether b must be sealed before another transaction is added to it.
+func (b *batch) full() bool { return len(b.buf) >= batchBytes || len(b.undo) >= batchBytes }
 
 // empty reports whether there is nothing to make durable.
 func (b *batch) empty() bool { return b.last == b.base }

@@ -80,10 +80,10 @@ func (x *executor) sealNow() *batch {
 		if len(b.calls) == 0 {
 			return nil
 		}
-		x.open = &batch{buf: b.buf, base: b.base, last: b.last}
+		x.open = &batch{buf: b.buf, undo: b.undo, base: b.base, last: b.last}
 	} else {
-		if x.since.due(x.wanted.Swap(false), len(b.buf)) {
-			b.snap = x.clone(b.last)
+		if x.due(x.wanted.Swap(false)) {
+			b.snap = x.clone(b.last, b.time)
 		}
 		x.open = x.nextBatch(b)
 	}
@@ -95,11 +95,11 @@ func (x *executor) sealNow() *batch {
 
 // nextBatch returns the batch that follows b. The caller holds mu.
 func (x *executor) nextBatch(b *batch) *batch {
-	if buf := x.spareBuf; buf != nil {
-		x.spareBuf = nil
-		return newBatchIn(buf, b.last)
+	s := x.spare
+	if x.spare = (spare{}); s.buf == nil {
+		s.buf = make([]byte, 0, max(len(b.buf), 512))
 	}
-	return newBatch(b.last, len(b.buf))
+	return newBatchIn(s, b.last)
 }
 
 // sealFull commits the open batch in the background, after waiting for the one
@@ -206,24 +206,31 @@ func (x *executor) reset() {
 		c.fail(x.broken)
 	}
 	x.lost = x.broken
-	from := *x.current() // a copy: show writes to it
-	from.applied = x.at
-	x.show(&from)
-	if x.vals != from.vals {
+	limit := int(x.opts.SpillBytes)
+	unmoved := x.revert(x.open, limit)
+	if b := x.committing; b != nil {
+		unmoved = x.revert(b, limit) || unmoved
+	}
+	if unmoved {
 		x.unmoved()
 	}
-	x.restart(&from)
+	x.measure()
+	x.open = newBatch(x.atPos, 0)
+	x.resets++
+	s := x.clone(x.atPos, x.atTime)
+	s.applied = x.at
+	x.show(s)
 	x.broken = nil
 	x.committing = nil
 	x.flight.drop()
 }
 
-// restart drops the speculative state and continues from a committed one that readers
-// see.
+// restart drops the speculative state and continues from a committed one, whose tree it
+// takes. The visible state must be hollow afterwards.
 func (x *executor) restart(from *snapshot) {
-	x.tree = from.tree.Clone()
-	x.bytes, x.vals = from.bytes, from.vals
+	x.tree, x.bytes, x.vals = from.tree, from.bytes, from.vals
+	x.measure()
 	x.open = newBatch(from.pos, 0)
-	x.shown, x.since.bytes = from.pos, 0
+	x.shown = unseen
 	x.resets++
 }

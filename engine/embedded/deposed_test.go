@@ -46,10 +46,10 @@ func leading(t *testing.T) (*executor, quorum) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{snap: &snapshot{tree: btree.NewPairs()}}
+	g := &gate{snap: &snapshot{}}
 	q := quorum{raftCommitter: newRaftCommitter(func(*roster) {}), got: make(chan *raft.Proposal, 16)}
-	x := newExecutor(o, q.raftCommitter, g.current)
-	x.overtake, x.record, x.show, x.fail = func(*batch) {}, func(*batch) {}, g.show, func(error) {}
+	x := newExecutor(o, q.raftCommitter, &snapshot{tree: btree.NewPairs()})
+	x.overtake, x.record, x.visible, x.show, x.fail = func(*batch) {}, func(*batch) {}, g.current, g.show, func(error) {}
 	q.x, q.raft = x, q
 	q.accept(5)
 	t.Cleanup(func() {

@@ -48,7 +48,7 @@ import (
 type executor struct {
 	opts    Options
 	log     committer
-	current func() *snapshot // the state after the last published batch
+	visible func() *snapshot // what readers see
 	wall    clock            // time of transactions and views
 	flight  flight           // transactions that are not visible yet
 	pool    sync.Pool        // of *call
@@ -68,8 +68,8 @@ type executor struct {
 	mu         sync.Mutex // guards the fields below
 	changed    sync.Cond  // on mu: running, committing or broken has changed
 	queue      []*call
-	spare      []*call              // emptied queue, for reuse
-	spareBuf   []byte               // of a published batch, for reuse
+	idle       []*call              // emptied queue, for reuse
+	spare      spare                // of a published batch, for reuse
 	running    bool                 // there is a runner
 	chores     []func(*speculation) // work of the node itself, for the runner
 	committing *batch
@@ -80,6 +80,8 @@ type executor struct {
 	atPos      engine.Position // of the state after it
 	atTime     int64           // of the last transaction in that state, in microseconds
 	resets     uint64          // how often the speculative state was dropped
+	unread     int             // batches since the last read
+	size       treeSize        // of the tree, when a runner last ended a round
 
 	speculation // owned by the runner
 }
@@ -91,19 +93,20 @@ type applied struct {
 	roster *roster // the members; nil: this node is alone
 }
 
-func newExecutor(o Options, log committer, current func() *snapshot) *executor {
+// newExecutor begins with the state from, whose tree it takes.
+func newExecutor(o Options, log committer, from *snapshot) *executor {
 	x := &executor{
-		opts: o, log: log, current: current, handed: make(chan *batch, 1), runOn: make(chan struct{}, 1),
+		opts: o, log: log, handed: make(chan *batch, 1), runOn: make(chan struct{}, 1),
 	}
 	x.changed.L = &x.mu
 	x.wall.now, x.wall.mono = o.Now, o.mono
-	x.limit, x.ahead, x.since.most = o.MemoryBytes, o.aheadFrom, unreadBytes
+	x.limit, x.ahead = o.MemoryBytes, o.aheadFrom
 	x.pool.New = func() any {
 		return &call{ran: make(chan struct{}, 1), done: make(chan error, 1)}
 	}
-	x.restart(current())
-	x.clock = current().time
-	x.advance(current())
+	x.restart(from)
+	x.clock = from.time
+	x.advance(from)
 	x.wall.raise(x.clock)
 	if log.admit() == nil {
 		x.wall.lead()

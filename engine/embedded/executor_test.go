@@ -56,11 +56,11 @@ func gated(t *testing.T, o Options) (*executor, *gate) {
 	}
 	g := &gate{
 		begun: make(chan *batch), let: make(chan error),
-		snap: &snapshot{tree: btree.NewPairs()},
+		snap: &snapshot{},
 	}
 	t.Cleanup(func() { close(g.begun) }) // which ends pass
-	x := newExecutor(o, g, g.current)
-	x.overtake, x.record, x.show, x.fail = func(*batch) {}, func(*batch) {}, g.show, func(error) {}
+	x := newExecutor(o, g, &snapshot{tree: btree.NewPairs()})
+	x.overtake, x.record, x.visible, x.show, x.fail = func(*batch) {}, func(*batch) {}, g.current, g.show, func(error) {}
 	return x, g
 }
 
@@ -192,7 +192,7 @@ func TestLostBatchWhileRunning(t *testing.T) {
 		if err := <-second; !errors.Is(err, engine.ErrDiskFull) {
 			t.Errorf("a transaction built on a lost batch: %v", err)
 		}
-		if n := x.current().tree.Len(); n != 0 {
+		if n := g.current().tree.Len(); n != 0 {
 			t.Errorf("%d keys were published", n)
 		}
 		x.close(engine.ErrClosed)

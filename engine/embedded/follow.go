@@ -38,7 +38,7 @@ func (c *raftCommitter) applyAll(entries []raft.Entry) error {
 		}
 	}
 	if followed > 0 {
-		c.showFollowed(followed)
+		c.showFollowed()
 	}
 	return nil
 }
@@ -58,13 +58,14 @@ func (c *raftCommitter) note(e raft.Entry, r *roster) {
 	}
 }
 
-// showRoster updates the members in the visible state: a new member can only be sent a
-// snapshot that lists it. The caller holds mu.
+// showRoster updates the members in the visible state if it is the newest: a new member can
+// only be sent a snapshot that lists it. The caller holds mu.
 func (c *raftCommitter) showRoster() {
 	x := c.x
-	s := *x.current() // a copy: show writes to it
-	s.applied = x.at
-	x.show(&s)
+	if s := *x.visible(); s.pos == x.atPos { // a copy: show writes to it
+		s.applied = x.at
+		x.show(&s)
+	}
 }
 
 // applyBatch applies a batch. It returns its size if another node built it, otherwise 0.
@@ -175,14 +176,16 @@ func (c *raftCommitter) refuseBatch(e raft.Entry, base, at engine.Position) {
 	c.note(e, nil)
 }
 
-// showFollowed makes the applied batches visible if there are readers. size is that of
-// the batches in bytes.
-func (c *raftCommitter) showFollowed(size int) {
+// showFollowed makes the applied batches visible if there are readers.
+func (c *raftCommitter) showFollowed() {
 	x := c.x
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.since.due(x.wanted.Swap(false), size) && !x.running && x.committing == nil && x.open.empty() {
+	switch due := x.due(x.wanted.Swap(false)); {
+	case due && !x.running && x.committing == nil && x.open.empty():
 		x.showDurable()
+	case !due:
+		x.letGo()
 	}
 }
 

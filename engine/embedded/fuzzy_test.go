@@ -58,7 +58,7 @@ func (r *fuzzyRun) check(when string) {
 	if !maps.Equal(have, r.model) {
 		r.t.Fatalf("%s: %v, want %v", when, have, r.model)
 	}
-	if s := r.db.snap.Load(); s.bytes != sizeOf(s) {
+	if s := visible(r.db); s.bytes != sizeOf(s) {
 		r.t.Fatalf("%s: %d bytes counted, want %d", when, s.bytes, sizeOf(s))
 	}
 }

@@ -379,11 +379,12 @@ func (g *group) Install(b raft.Base, file []byte) error {
 	db.durable.Store(uint64(s.pos))
 	db.counts.snapshotPos.Store(uint64(s.pos))
 	db.saver.plan.holds(s.contents())
+	keys := s.tree.Len()
 	g.log.install(s)
-	db.show(s)
+	db.show(s.emptied())
 	db.spill.installed(string(file))
 	g.setRoster(s.roster)
-	db.opts.Logger.Info("this node was brought up to date by a snapshot", "position", s.pos, "keys", s.tree.Len())
+	db.opts.Logger.Info("this node was brought up to date by a snapshot", "position", s.pos, "keys", keys)
 	if err := db.removeSnapshotsBefore(s.index); err != nil && !journal.NoFiles(err) {
 		return err
 	}

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -20,7 +19,6 @@ type history struct {
 	kept   []kept     // oldest first, without gaps
 	bytes  int
 	floor  engine.Position // changes after it are kept
-	needed engine.Position // changes after it are kept even over the limit: the visible state lacks them
 	wake   chan struct{}   // closed and replaced when there is more
 	closed error           // error for readers, once set
 }
@@ -41,7 +39,7 @@ const keptOverhead = 104
 func (k kept) cost() int { return len(k.data) + keptOverhead }
 
 func newHistory(limit int) *history {
-	return &history{limit: limit, needed: math.MaxUint64, wake: make(chan struct{})}
+	return &history{limit: limit, wake: make(chan struct{})}
 }
 
 // reset drops everything: history begins after pos.
@@ -74,27 +72,16 @@ func (h *history) own() {
 	}
 }
 
-// need makes the history keep changes after pos even over the limit, and no others.
-func (h *history) need(pos engine.Position) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.needed = pos
-	if h.trim() {
-		h.floor = h.kept[0].base
-	}
-}
-
-// trim drops the oldest batches over the limit that are not needed, but never the
-// newest batch. It reports whether it dropped any. The caller holds mu.
-func (h *history) trim() bool {
+// trim drops the oldest batches over the limit, but never the newest batch. The caller
+// holds mu.
+func (h *history) trim() {
 	drop := 0
-	for h.bytes > h.limit && drop < len(h.kept)-1 && h.kept[drop].last <= h.needed {
+	for h.bytes > h.limit && drop < len(h.kept)-1 {
 		h.bytes -= h.kept[drop].cost()
 		h.kept[drop].data = nil
 		drop++
 	}
 	h.kept = h.kept[drop:]
-	return drop > 0
 }
 
 // after returns the kept batches with positions after pos, if any, and a channel that is

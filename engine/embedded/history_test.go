@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"errors"
-	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -21,7 +20,7 @@ func TestHistoryEdges(t *testing.T) {
 	}
 	for run := range runs {
 		r := rand.New(rand.NewPCG(first, uint64(run)))
-		m := &historyModel{limit: []int{0, 1, 10, 30, 31, 100, 1000}[r.IntN(7)] + r.IntN(20)*keptOverhead, needed: math.MaxUint64}
+		m := &historyModel{limit: []int{0, 1, 10, 30, 31, 100, 1000}[r.IntN(7)] + r.IntN(20)*keptOverhead}
 		m.floor = engine.Position(r.IntN(3))
 		m.last = m.floor
 		h := newHistory(m.limit)
@@ -33,12 +32,6 @@ func TestHistoryEdges(t *testing.T) {
 				m.last += engine.Position(r.IntN(3))
 				m.all, m.floor = nil, m.last
 				h.reset(m.last)
-			case n < 5:
-				m.needed = max(0, m.last-min(m.last, engine.Position(r.IntN(12))))
-				h.need(m.needed)
-			case n == 5:
-				m.needed = math.MaxUint64
-				h.need(m.needed)
 			default:
 				k := kept{index: uint64(m.last) + 7, base: m.last, last: m.last + engine.Position(1+r.IntN(4)), data: make([]byte, []int{1, 9, 10, 11, 30}[r.IntN(5)])}
 				m.all, m.last = append(m.all, k), k.last
@@ -53,20 +46,20 @@ func TestHistoryEdges(t *testing.T) {
 
 // historyModel is a history in its plainest form.
 type historyModel struct {
-	limit               int
-	all                 []kept
-	floor, last, needed engine.Position
+	limit       int
+	all         []kept
+	floor, last engine.Position
 }
 
-// trim drops the oldest batch as long as the rest is over the limit with it, but
-// neither the newest nor one that has a position after needed.
+// trim drops the oldest batch as long as the rest is over the limit with it, but not the
+// newest.
 func (m *historyModel) trim() {
 	for {
 		bytes := 0
 		for _, k := range m.all {
 			bytes += len(k.data) + keptOverhead
 		}
-		if bytes <= m.limit || len(m.all) < 2 || m.all[0].last > m.needed {
+		if bytes <= m.limit || len(m.all) < 2 {
 			return
 		}
 		m.all, m.floor = m.all[1:], m.all[1].base

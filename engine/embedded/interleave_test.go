@@ -261,7 +261,7 @@ func checkSum(t *testing.T, db *DB) {
 		return nil
 	})
 	if err == nil {
-		err = db.snap.Load().tree.Check()
+		err = visible(db).tree.Check()
 	}
 	if err != nil {
 		t.Error(err)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/journal/memfs"
 )
 
 // TestFullBatchOnLostBatch: transactions that fill the open batch, and so wait
@@ -118,42 +117,6 @@ func TestReaderOfLostBatch(t *testing.T) {
 		if have, last := db.snap.Load().index, db.log.Last(); have != last {
 			t.Errorf("a snapshot of it would be named after record %d, the log ends at %d", have, last)
 		}
-	})
-}
-
-// TestLostWhenDue: the history always reaches back to the visible state, also
-// when again and again the batch is lost that would have been cloned.
-func TestLostWhenDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // time stands still: tidy, which clones too, never runs
-		fs := memfs.New(1)
-		db := open(t, "data", Options{FS: fs, HistoryBytes: 32 << 10, SnapshotBytes: 1 << 40})
-		last := unread(t, db)
-		lost := 0
-		db.exec.since.most = 64 << 10
-		db.exec.log = commitFunc(func(b *batch) error {
-			if b.snap != nil {
-				lost++
-				return engine.ErrDiskFull
-			}
-			return journalCommitter{db.log}.commit(b)
-		})
-		for i := 0; lost < 6; i++ {
-			val := fmt.Sprintf("%0500d", i)
-			was := lost
-			if _, err := db.Update(t.Context(), putting("k", val)); (err == nil) != (lost == was) {
-				t.Fatal(err)
-			} else if err == nil {
-				last = val
-			}
-			synctest.Wait() // until what was lost is dropped
-			if _, _, err := db.history.after(db.snap.Load().pos); err != nil {
-				t.Fatalf("after %d batches: %v", i, err)
-			}
-			if i > 10_000 {
-				t.Fatalf("%d batches were lost in %d", lost, i)
-			}
-		}
-		want(t, db, "k", last)
 	})
 }
 

@@ -73,7 +73,7 @@ func (c *raftCommitter) gathers(b *batch) bool {
 		return false
 	}
 	switch now := c.x.opts.mono(); {
-	case len(b.calls) >= l.want || len(b.buf) >= batchBytes || !now.Before(l.until):
+	case len(b.calls) >= l.want || b.full() || !now.Before(l.until):
 		l.end(len(b.calls))
 		return false
 	case !l.armed:

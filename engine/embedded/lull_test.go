@@ -110,11 +110,11 @@ func TestReadersDoNotWaitForALull(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if pos := uint64(x.current().pos); i >= unreadBatches && i < unreadBatches+3 && pos > i {
+			if pos := uint64(x.visible().pos); i >= unreadBatches && i < unreadBatches+3 && pos > i {
 				t.Fatalf("position %d was shown without a reader: this tests nothing", pos)
 			}
 		}
-		if pos := x.current().pos; pos != unreadBatches+4 {
+		if pos := x.visible().pos; pos != unreadBatches+4 {
 			t.Errorf("position %d is shown, not %d", pos, unreadBatches+4)
 		}
 	})

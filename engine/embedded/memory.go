@@ -228,9 +228,11 @@ func (db *DB) memoryMetrics() []engine.Metric {
 	if db.exec.pressed.Load() != nil {
 		refusing = 1
 	}
-	tree := db.snap.Load().tree.Stats()
+	db.exec.mu.Lock()
+	tree := db.exec.size
+	db.exec.mu.Unlock()
 	return []engine.Metric{
-		gauge("engine_tree_bytes", "Memory of the newest visible state: keys, values, the next two, and the tree itself.", tree.Allocated),
+		gauge("engine_tree_bytes", "Memory of the newest state: keys, values, the next two, and the tree itself.", tree.Allocated),
 		gauge("engine_tree_dead_bytes", "Overwritten and deleted data in it, which goes when its part of the tree is written anew.", tree.Dead),
 		gauge("engine_tree_room_bytes", "Room in it for further data, with what the allocator rounds up.", tree.Room),
 		gauge("engine_history_bytes", "Memory of the committed changes kept for watches and followers.", db.history.size()),

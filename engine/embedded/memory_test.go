@@ -62,12 +62,12 @@ func TestBatchMemoryShrinks(t *testing.T) {
 		held := func() int {
 			db.exec.mu.Lock()
 			defer db.exec.mu.Unlock()
-			return cap(db.exec.open.buf) + cap(db.exec.spareBuf)
+			return cap(db.exec.open.buf) + cap(db.exec.open.undo) + cap(db.exec.spare.buf) + cap(db.exec.spare.undo)
 		}
 		if held() < len(large) {
 			t.Fatalf("only %d bytes are kept for the next batch", held())
 		}
-		db.exec.freshen() // as tidy does
+		db.exec.tidy()
 		if held() > 2*keepBatch {
 			t.Errorf("%d bytes are held at rest", held())
 		}

@@ -68,9 +68,9 @@ func (db *DB) Metrics() iter.Seq[engine.Metric] {
 }
 
 func (db *DB) metrics() []engine.Metric {
-	snap, log, c := db.snap.Load(), db.log.Stats(), &db.counts
+	log, c := db.log.Stats(), &db.counts
 	db.exec.mu.Lock()
-	queued := len(db.exec.queue)
+	queued, tree := len(db.exec.queue), db.exec.size
 	db.exec.mu.Unlock()
 	failing, running := 0, 0.0
 	if db.saver.failing.Load() {
@@ -81,8 +81,8 @@ func (db *DB) metrics() []engine.Metric {
 	}
 	return []engine.Metric{
 		gauge("engine_position", "Position of the newest committed transaction.", db.durable.Load()),
-		gauge("engine_keys", "Keys in the newest committed state, of all capabilities.", snap.tree.Len()),
-		gauge("engine_data_bytes", "Memory allocated for the data, which the memory limit bounds.", snap.tree.Memory()),
+		gauge("engine_keys", "Keys in the newest committed state, of all capabilities.", tree.keys),
+		gauge("engine_data_bytes", "Memory allocated for the data, which the memory limit bounds.", tree.Allocated),
 		gauge("engine_memory_limit_bytes", "The memory limit.", db.opts.MemoryBytes),
 		gauge("engine_queued_calls", "Calls waiting to run.", queued),
 		counted("engine_transactions_total", "Committed transactions that wrote.", c.transactions.Load()),

@@ -72,7 +72,7 @@ func Open(dir string, o Options) (*DB, error) {
 	if db.group != nil {
 		db.spill.fetch = db.group.fetchValue
 	}
-	db.spill.start(db.exec, db.snap.Load)
+	db.spill.start(db.exec)
 	go db.tidy()
 	return db, nil
 }
@@ -83,8 +83,11 @@ func (db *DB) newExecutor() {
 	if db.group != nil {
 		log = db.group.log
 	}
-	db.exec = newExecutor(db.opts, log, db.committed)
-	db.exec.overtake, db.exec.show, db.exec.record, db.exec.fail = db.overtake, db.show, db.record, db.fail
+	state := db.snap.Load()
+	db.exec = newExecutor(db.opts, log, state)
+	db.snap.Store(state.emptied())
+	db.exec.visible, db.exec.show = db.snap.Load, db.show
+	db.exec.overtake, db.exec.record, db.exec.fail = db.overtake, db.record, db.fail
 	db.exec.unmoved = db.spill.lookAtAll
 	if db.group != nil {
 		db.group.log.x = db.exec
@@ -155,7 +158,6 @@ func (db *DB) recover() error {
 		return diskError(err)
 	}
 	db.snap.Store(state)
-	db.history.need(state.pos)
 	db.durable.Store(uint64(state.pos))
 	from := "none"
 	if name != "" {

@@ -23,6 +23,8 @@ func (x *executor) publish(b *batch) (next *batch) {
 		if b.snap != nil {
 			b.snap.applied = at
 			x.show(b.snap)
+		} else {
+			x.letGo()
 		}
 		x.record(b)
 	}
@@ -33,8 +35,8 @@ func (x *executor) publish(b *batch) (next *batch) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !b.empty() && b.reusable() {
-		x.spareBuf = b.buf // what remains of it is in the history, in the log and in raft as copies
+	if !b.empty() {
+		x.spare = b.spare() // what remains of it is in the history, in the log and in raft as copies
 	}
 	x.committing = nil
 	x.changed.Broadcast()
@@ -44,47 +46,42 @@ func (x *executor) publish(b *batch) (next *batch) {
 	return x.sealIfFree()
 }
 
-// cloning decides for which batches the tree is cloned. A clone itself is cheap, but
-// after it the first write to each leaf copies the leaf, which is half the cost of a
-// write. So nothing is cloned while there are no readers. The first reader after that
-// waits for the batch in progress. Then every batch is cloned until unreadBatches in a
-// row had no reader.
-type cloning struct {
-	unread int // batches since the last read
-	bytes  int // of batches since the last clone
-	most   int // limit of bytes: unreadBytes, except in tests
+// unreadBatches is the number of batches without a reader after which the tree is no longer
+// cloned.
+const unreadBatches = 16
+
+// due reports whether the next batch needs a clone of the tree, for readers. A clone itself
+// is cheap, but after it the first write to each leaf copies the leaf, which is half the
+// cost of a write. So nothing is cloned while there are no readers. The first reader after
+// that waits for the batch in progress. Then every batch is cloned until unreadBatches in a
+// row had no reader. The caller is the runner, or holds mu while there is none.
+func (x *executor) due(read bool) bool {
+	if x.unread++; read {
+		x.unread = 0
+	}
+	return x.unread <= unreadBatches
 }
 
-const (
-	unreadBatches = 16
-	unreadBytes   = 16 << 20 // of batches that the history keeps for the next clone, beyond its limit
-)
-
-// due reports whether a batch of the given size needs a clone. Without a clone, the base
-// of a lost batch is rebuilt from the last clone and the history.
-func (c *cloning) due(read bool, size int) bool {
-	if c.unread++; read {
-		c.unread = 0
-	}
-	if c.bytes += size; c.unread > unreadBatches && c.bytes < c.most {
-		return false
-	}
-	c.bytes = 0
-	return true
-}
-
-// clone returns the current state, which is at pos. The caller is the runner, or holds
+// clone returns the state of the tree, which is at pos. The caller is the runner, or holds
 // mu while there is none.
-func (x *executor) clone(pos engine.Position) *snapshot {
-	x.shown, x.since.bytes = pos, 0
-	return &snapshot{tree: x.tree.Clone(), pos: pos, time: x.clock, bytes: x.bytes, vals: x.vals}
+func (x *executor) clone(pos engine.Position, time int64) *snapshot {
+	x.shown = pos
+	return &snapshot{tree: x.tree.Clone(), pos: pos, time: time, bytes: x.bytes, vals: x.vals}
+}
+
+// letGo makes the visible state hollow if it is too old for local reads: its tree keeps all
+// that was overwritten since.
+func (x *executor) letGo() {
+	if s := x.visible(); !s.hollow() && x.opts.mono().Sub(s.shown) > localStale {
+		x.show(s.emptied())
+	}
 }
 
 // showDurable makes the tree visible. All of it must be durable: nothing is open or
 // being committed. The caller is the runner, or holds mu while there is none.
 func (x *executor) showDurable() {
-	if pos := x.open.base; x.shown != pos {
-		s := x.clone(pos)
+	if pos := x.open.base; x.shown != pos || x.visible().hollow() {
+		s := x.clone(pos, x.atTime)
 		s.applied = x.at
 		x.show(s)
 	}
@@ -97,17 +94,30 @@ func (x *executor) freshen() {
 	defer x.mu.Unlock()
 	if !x.running && x.committing == nil && x.broken == nil && x.open.empty() {
 		x.showDurable()
-		x.shrink()
 	}
+}
+
+// tidy frees memory that is not needed for now: that of large batches, and what an old
+// visible state keeps.
+func (x *executor) tidy() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.running || x.committing != nil || x.broken != nil || !x.open.empty() {
+		return
+	}
+	if s := x.visible(); x.shown != x.open.base && !s.hollow() {
+		x.show(s.emptied())
+	}
+	x.shrink()
 }
 
 // shrink releases the memory of large batches. Nothing is open. The caller holds mu, and
 // there is no runner.
 func (x *executor) shrink() {
-	if cap(x.spareBuf) > keepBatch {
-		x.spareBuf = nil
+	if cap(x.spare.buf)+cap(x.spare.undo) > keepBatch {
+		x.spare = spare{}
 	}
-	if cap(x.open.buf) > keepBatch && len(x.open.calls) == 0 {
+	if cap(x.open.buf)+cap(x.open.undo) > keepBatch && len(x.open.calls) == 0 {
 		x.open = newBatch(x.open.last, 0)
 	}
 }
@@ -142,41 +152,11 @@ func (db *DB) overtake(b *batch) {
 func (db *DB) show(s *snapshot) {
 	s.shown = db.opts.mono()
 	db.snap.Store(s)
-	db.history.need(s.pos)
 	db.shown.fire()
 }
 
-// committed returns the state after the newest durable batch: the visible state plus
-// the history after it.
-func (db *DB) committed() *snapshot {
-	s := db.snap.Load()
-	if s.pos == engine.Position(db.durable.Load()) {
-		return s
-	}
-	s = &snapshot{tree: s.tree.Clone(), pos: s.pos, time: s.time, bytes: s.bytes, vals: s.vals}
-	for {
-		batches, _, err := db.history.after(s.pos)
-		if err != nil {
-			panic("BUG: the history does not reach back to the visible state: " + err.Error())
-		}
-		if len(batches) == 0 {
-			return s
-		}
-		for _, b := range batches {
-			for c, err := range changes(b.data) {
-				if err != nil {
-					panic("BUG: a committed batch does not decode: " + err.Error())
-				}
-				if c.Pos > s.pos {
-					s.apply(c)
-				}
-			}
-		}
-	}
-}
-
-// tidyEvery is after how long without readers the visible state is brought up to date,
-// so that the memory of the old one is freed.
+// tidyEvery is after how long without readers an old visible state is let go of, so that
+// its memory is freed.
 const tidyEvery = time.Second
 
 func (db *DB) tidy() {
@@ -186,7 +166,7 @@ func (db *DB) tidy() {
 	for {
 		select {
 		case <-tick.C:
-			db.exec.freshen()
+			db.exec.tidy()
 			db.sweep()
 		case <-db.ending:
 			return

@@ -102,7 +102,7 @@ func BenchmarkRecovery(b *testing.B) {
 		b.StopTimer()
 		load += time.Duration(db.counts.loadNanos.Load())
 		cpu += cpuTime(b) - before
-		if n := db.snap.Load().tree.Len(); n != keys {
+		if n := db.exec.size.keys; n != keys {
 			b.Fatalf("%d keys, want %d", n, keys)
 		}
 		if err := db.Close(); err != nil {

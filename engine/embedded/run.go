@@ -25,8 +25,7 @@ type speculation struct {
 	open  *batch
 	clock int64           // time of the last transaction that wrote, in microseconds
 	shown engine.Position // of the last clone of tree for readers
-	since cloning
-	lost  error // set when reset drops writes of the running call
+	lost  error           // set when reset drops writes of the running call
 
 	pressed atomic.Pointer[engine.Error] // why writes are refused: reads hold too much memory. Set by sweep
 	tx      txState
@@ -41,14 +40,15 @@ func (x *executor) runQueued(budget int) {
 			x.reset() // queued calls may come from callers that know that a batch was lost
 		}
 		work, chores := x.queue, x.chores
-		x.queue, x.spare, x.chores = x.spare[:0], nil, nil
+		x.queue, x.idle, x.chores = x.idle[:0], nil, nil
 		x.mu.Unlock()
 		x.doAll(chores)
 		x.runAll(work)
 		budget -= len(work)
 
 		x.mu.Lock()
-		x.spare = work[:0]
+		x.idle = work[:0]
+		x.measure()
 		idle := len(x.queue) == 0 && len(x.chores) == 0
 		if idle && x.crowd && !yielded && x.committing == nil && x.log.waits() {
 			// The callers of the batch before are about to call again. Let them, so that
@@ -96,7 +96,7 @@ func (x *executor) run(c *call) {
 		c.panicked, c.err = x.transact(h, wall, c, 0)
 	}
 	for i := 0; i < c.n && c.panicked == nil; i++ {
-		if i > 0 && len(x.open.buf) >= batchBytes {
+		if i > 0 && x.open.full() {
 			c.split = true
 			if x.sealFull(); x.lost != nil {
 				break
@@ -115,7 +115,7 @@ func (x *executor) run(c *call) {
 	}
 	x.open.calls = append(x.open.calls, c)
 	x.open.called.Add(1)
-	if len(x.open.buf) >= batchBytes {
+	if x.open.full() {
 		x.sealFull()
 	}
 }
@@ -210,8 +210,19 @@ func (x *executor) giveTree() {
 		x.doAll(chores)
 		x.mu.Lock()
 	}
+	x.measure()
 	x.running = false
 	x.changed.Broadcast()
+}
+
+// measure records the size of the tree for metrics. The caller holds mu, and is the runner
+// unless there is none.
+func (x *executor) measure() { x.size = treeSize{x.tree.Len(), x.tree.Stats()} }
+
+// treeSize is the size of a tree.
+type treeSize struct {
+	keys int
+	btree.Stats
 }
 
 // withTree runs a chore of the node in the runner's role, between two transactions, and

@@ -198,7 +198,10 @@ func (t *truth) install(n *simNode, b raft.Base) {
 
 // same compares a node's durable position and its visible state with the batches.
 func (t *truth) same(n *simNode) {
-	s := n.db.snap.Load()
+	s := visible(n.db)
+	if s.hollow() {
+		return // a transaction is on its way
+	}
 	want, bytes := t.state(s.pos)
 	i := 0
 	for key, val := range s.tree.Ascend(nil, nil) {

@@ -142,7 +142,8 @@ func TestFragmentation(t *testing.T) {
 		f.round(20_000, 0.3)
 		f.round(20_000, 0)
 		f.check()
-		tree := f.db.snap.Load().tree.Stats()
+		state := visible(f.db)
+		tree := state.tree.Stats()
 		if most := 2*(tree.Records+tree.Outside) + int64(keys)*100; tree.Allocated > most {
 			t.Errorf("round %d: the tree takes %d bytes for %d of records and %d outside", round, tree.Allocated, tree.Records, tree.Outside)
 		}
@@ -154,7 +155,7 @@ func TestFragmentation(t *testing.T) {
 		resident := first
 		settled := eventually.Within(scavengeWait, func() bool { resident = residentBytes(t); return resident <= live*3/2 })
 		t.Logf("round %d: data %d MiB, tree %d MiB (dead %d, room %d), live heap %d MiB, resident %d MiB, then %d, %.2f times that",
-			round, f.db.snap.Load().bytes>>20, tree.Allocated>>20, tree.Dead>>20, tree.Room>>20, live>>20, first>>20, resident>>20, float64(resident)/float64(live))
+			round, state.bytes>>20, tree.Allocated>>20, tree.Dead>>20, tree.Room>>20, live>>20, first>>20, resident>>20, float64(resident)/float64(live))
 		if round > 2 && !settled {
 			t.Errorf("round %d: %d bytes are resident for %d live", round, resident, live)
 		}

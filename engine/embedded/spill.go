@@ -47,7 +47,6 @@ const (
 // commit, and by looking at all keys after a start and after a batch was lost together with swaps.
 type spiller struct {
 	exec  *executor
-	snap  func() *snapshot // the visible state
 	store *spill.Store
 	w     *spill.Writer
 	opts  Options
@@ -92,8 +91,8 @@ func newSpiller(o Options, store *spill.Store) *spiller {
 func (s *spiller) values() *values { return &values{set: s.store.Set(), s: s} }
 
 // start begins the background work.
-func (s *spiller) start(x *executor, snap func() *snapshot) {
-	s.exec, s.snap, s.began = x, snap, true
+func (s *spiller) start(x *executor) {
+	s.exec, s.began = x, true
 	s.ended.Go(s.loop)
 	s.kick()
 }
@@ -233,25 +232,10 @@ func (s *spiller) moveAll(due map[string]struct{}) error {
 	return nil
 }
 
-// lookThrough moves the values of all keys. It looks at a newer state for each step, so
-// that it keeps no old one in memory.
+// lookThrough moves the values of all keys.
 func (s *spiller) lookThrough() error {
 	for from := []byte(nil); !s.ending(); {
-		var keys [][]byte
-		total, last := 0, []byte(nil)
-		for key, val := range s.snap().tree.Ascend(from, nil) {
-			if val.Marked || len(val.Bytes) <= s.limit {
-				continue
-			}
-			last = bytes.Clone(key)
-			keys = append(keys, last)
-			if total += len(val.Bytes); total >= spillStep || len(keys) == maxChunk {
-				break
-			}
-		}
-		if len(keys) == 0 {
-			return nil
-		}
+		keys, next := s.longFrom(from)
 		for len(keys) > 0 {
 			done, err := s.move(keys)
 			if err != nil {
@@ -259,9 +243,34 @@ func (s *spiller) lookThrough() error {
 			}
 			keys = keys[done:]
 		}
-		from = append(last, 0)
+		if next == nil {
+			return nil
+		}
+		from = next
 	}
 	return nil
+}
+
+// lookKeys is how many keys are looked at while transactions wait.
+const lookKeys = 4096
+
+// longFrom returns some keys from the given one on with values to move, and the key to
+// continue from, nil at the end.
+func (s *spiller) longFrom(from []byte) (keys [][]byte, next []byte) {
+	s.exec.withTree(func(x *speculation) {
+		total, looked := 0, 0
+		for key, val := range x.tree.Ascend(from, nil) {
+			if total >= spillStep || len(keys) == maxChunk || looked == lookKeys {
+				next = bytes.Clone(key)
+				return
+			}
+			if looked++; !val.Marked && len(val.Bytes) > s.limit {
+				keys = append(keys, bytes.Clone(key))
+				total += len(val.Bytes)
+			}
+		}
+	})
+	return keys, next
 }
 
 // moved is a value on its way to a file.

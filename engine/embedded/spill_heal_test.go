@@ -27,6 +27,8 @@ func TestManyDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitInFiles(t, db, values)
+	db.spill.close() // it would move the values again
+	db.spill.began = false
 	o, log := db.opts, &logbuf.Buffer{}
 	o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	s := newSpiller(o, db.spill.store) // which has no goroutine

@@ -154,9 +154,8 @@ func TestSpillCompaction(t *testing.T) {
 func showSwaps(t *testing.T, db *DB, n int) {
 	t.Helper()
 	eventually.True(t, fmt.Sprintf("%d visible references", n), func() bool {
-		db.exec.freshen()
 		seen := 0
-		for _, val := range db.snap.Load().tree.Ascend(nil, nil) {
+		for _, val := range visible(db).tree.Ascend(nil, nil) {
 			if val.Marked {
 				seen++
 			}

@@ -162,8 +162,10 @@ func (x *speculation) keep() {
 	for _, t := range x.tx.touched {
 		switch {
 		case t.has:
+			x.open.replaced(x.tx.value(t.old), t.had)
 			x.open.put(x.tx.key(t), x.tx.value(t.new).Bytes)
 		case t.had:
+			x.open.replaced(x.tx.value(t.old), true)
 			x.open.remove(x.tx.key(t))
 		}
 	}

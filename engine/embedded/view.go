@@ -28,6 +28,18 @@ type snapshot struct {
 	applied            // the log record that led here
 }
 
+// hollow reports whether s has no tree. The visible state is hollow while nobody reads: a
+// tree would keep everything in memory that is overwritten.
+func (s *snapshot) hollow() bool { return s.tree == nil }
+
+// emptied returns s without its tree.
+func (s *snapshot) emptied() *snapshot {
+	return &snapshot{pos: s.pos, time: s.time, applied: s.applied}
+}
+
+// covers reports whether s can be read and includes pos.
+func (s *snapshot) covers(pos engine.Position) bool { return !s.hollow() && s.pos >= pos }
+
 // viewTx is the Tx of View's functions. It has ended once snap is nil.
 type viewTx struct {
 	db    *DB
@@ -69,7 +81,7 @@ func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (snap *snapshot, s
 		} else if snap.shown.Before(oldest) {
 			known = math.MaxUint64 // it may lack later commits
 		}
-		if fresh && snap.pos >= known && (snap.pos >= r.AtLeast || failpoint("session-position")) {
+		if fresh && snap.covers(known) && (snap.pos >= r.AtLeast || failpoint("session-position")) {
 			return snap, 0, nil
 		}
 	}
@@ -95,7 +107,7 @@ func (db *DB) snapshotAt(ctx context.Context, pos engine.Position) (*snapshot, e
 		db.exec.wanted.Store(true)
 	}
 	pos = max(pos, engine.Position(db.durable.Load()))
-	if snap := db.snap.Load(); snap.pos >= pos {
+	if snap := db.snap.Load(); snap.covers(pos) {
 		return snap, nil
 	}
 	db.exec.freshen()
@@ -109,7 +121,7 @@ func (db *DB) awaitSnapshot(ctx context.Context, pos engine.Position) (*snapshot
 	for {
 		moved := db.shown.next()
 		snap := db.snap.Load()
-		if snap.pos >= pos {
+		if snap.covers(pos) {
 			return snap, nil
 		}
 		if db.closed.Load() {

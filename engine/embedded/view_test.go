@@ -116,16 +116,22 @@ func TestReadWhileUnread(t *testing.T) {
 	writers.Wait()
 }
 
-// TestTidy: without any reader the visible state is brought up to date after a
-// while, so that the memory of the old one is free.
+// TestTidy: without any reader an old visible state is let go of after a while, so that its
+// memory is free.
 func TestTidy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := open(t, t.TempDir(), Options{})
-		unread(t, db)
+		last := unread(t, db)
 		time.Sleep(tidyEvery)
 		synctest.Wait()
-		if visible, durable := db.snap.Load().pos, db.durable.Load(); uint64(visible) != durable {
-			t.Errorf("the visible state stays at %d, the durable one is %d", visible, durable)
+		if s := db.snap.Load(); !s.hollow() {
+			t.Errorf("the visible state stays at %d, the durable one is %d", s.pos, db.durable.Load())
+		}
+		want(t, db, "k", last)
+		time.Sleep(tidyEvery)
+		synctest.Wait()
+		if s := db.snap.Load(); s.hollow() {
+			t.Error("the newest state is hollow, although it keeps no old data")
 		}
 	})
 }
@@ -151,7 +157,7 @@ func TestLostBatchUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, db, "k", last)
-	if err := db.snap.Load().tree.Check(); err != nil {
+	if err := visible(db).tree.Check(); err != nil {
 		t.Error(err)
 	}
 }
@@ -340,4 +346,11 @@ func TestPositionOfViews(t *testing.T) {
 	if shown == 0 {
 		t.Error("no batch became visible")
 	}
+}
+
+// visible returns the visible state, which it brings up to date and fills unless something
+// is on its way.
+func visible(db *DB) *snapshot {
+	db.exec.freshen()
+	return db.snap.Load()
 }
