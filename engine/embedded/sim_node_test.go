@@ -461,7 +461,7 @@ func (n *simNode) Propose(p *raft.Proposal) {
 // keepHouse does the engine's background work from time to time.
 func (n *simNode) keepHouse() {
 	n.after(n.w.between(100*time.Millisecond, n.w.plan.houseEvery), n.keepHouse)
-	n.db.exec.freshen()
+	n.db.exec.tidy()
 	if !n.w.chance(n.w.plan.snapshots) {
 		return
 	}

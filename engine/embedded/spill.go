@@ -251,26 +251,40 @@ func (s *spiller) lookThrough() error {
 	return nil
 }
 
-// lookKeys is how many keys are looked at while transactions wait.
-const lookKeys = 4096
-
 // longFrom returns some keys from the given one on with values to move, and the key to
 // continue from, nil at the end.
 func (s *spiller) longFrom(from []byte) (keys [][]byte, next []byte) {
+	total := 0
+	next = s.scan(from, func(key []byte, val btree.Value) bool {
+		if !val.Marked && len(val.Bytes) > s.limit {
+			keys = append(keys, bytes.Clone(key))
+			total += len(val.Bytes)
+		}
+		return total < spillStep && len(keys) < maxChunk
+	})
+	return keys, next
+}
+
+// lookKeys is how many keys are looked at while transactions wait.
+const lookKeys = 4096
+
+// scan calls look with the next keys from the given one on, while transactions wait, until
+// it returns false. It returns the key to continue from, nil at the end.
+func (s *spiller) scan(from []byte, look func(key []byte, val btree.Value) (more bool)) (next []byte) {
 	s.exec.withTree(func(x *speculation) {
-		total, looked := 0, 0
+		looked := 0
 		for key, val := range x.tree.Ascend(from, nil) {
-			if total >= spillStep || len(keys) == maxChunk || looked == lookKeys {
+			if looked == lookKeys {
 				next = bytes.Clone(key)
 				return
 			}
-			if looked++; !val.Marked && len(val.Bytes) > s.limit {
-				keys = append(keys, bytes.Clone(key))
-				total += len(val.Bytes)
+			if looked++; !look(key, val) {
+				next = append(bytes.Clone(key), 0)
+				return
 			}
 		}
 	})
-	return keys, next
+	return next
 }
 
 // moved is a value on its way to a file.

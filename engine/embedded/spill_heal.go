@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,43 +62,42 @@ func (s *spiller) damaged(key []byte, r spill.Ref, err error) {
 	}
 }
 
-// lookStep is how many keys look passes in one state.
-const lookStep = 100_000
-
 // look reads the next values in suspect files and remembers those that are damaged. It
 // reports whether there was anything to look at.
 func (s *spiller) look() bool {
 	s.mu.Lock()
 	room := MaxAiling - len(s.ailing)
-	left := len(s.suspect) > 0
+	suspect := maps.Clone(s.suspect)
 	s.mu.Unlock()
-	if !left || room == 0 {
+	if len(suspect) == 0 || room == 0 {
 		return false
 	}
-	set, passed := s.store.Set(), 0
-	for key, val := range s.snap().tree.Ascend(s.from, nil) {
-		if passed++; passed > lookStep || room == 0 {
-			return true
-		}
-		s.from = append(append(s.from[:0], key...), 0)
+	var keys [][]byte
+	var refs []spill.Ref
+	s.from = s.scan(s.from, func(key []byte, val btree.Value) bool {
 		if !val.Marked {
-			continue
+			return true
 		}
 		r, err := spill.ParseRef(val.Bytes)
 		if err != nil {
 			panic("BUG: a marked value is not a reference to a file")
 		}
-		if !s.suspect[r.File] {
-			continue
+		if suspect[r.File] {
+			keys, refs = append(keys, bytes.Clone(key)), append(refs, r)
 		}
-		if _, err := set.Read(key, r); err != nil {
-			s.damaged(key, r, err)
-			room--
+		return len(keys) < min(room, maxChunk)
+	})
+	set := s.store.Set()
+	for i, key := range keys {
+		if _, err := set.Read(key, refs[i]); err != nil {
+			s.damaged(key, refs[i], err)
 		}
 	}
-	s.mu.Lock()
-	clear(s.suspect) // no value will be put into these files
-	s.mu.Unlock()
+	if s.from == nil {
+		s.mu.Lock()
+		clear(s.suspect) // no value will be put into these files
+		s.mu.Unlock()
+	}
 	return true
 }
 
