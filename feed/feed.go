@@ -158,7 +158,7 @@ func (f *Feed) follow(ctx context.Context) error {
 // and keeps from up to date.
 func (f *Feed) tail(ctx context.Context, from *engine.Position, known *bool) error {
 	if !*known {
-		pos, err := f.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
+		pos, err := f.Committed()
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,8 @@ func (f *Feed) wake() {
 type skimmer interface {
 	// SkimChanges is Changes, except that while wanted returns false it may yield one
 	// change without writes in place of any number of changes, with the position and the
-	// time of the last of them.
+	// time of the last of them. The slice of a change's writes is valid until the next
+	// change; their keys and values stay.
 	SkimChanges(ctx context.Context, after engine.Position, wanted func() bool) iter.Seq2[engine.Change, error]
 }
 

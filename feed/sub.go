@@ -194,10 +194,13 @@ func (s *Sub) pick(c engine.Change) {
 	}
 }
 
-// take returns the part of c that s receives, given the picked writes, and clears them.
+// take returns a copy of the part of c that s receives, given the picked writes, and clears
+// them.
 func (s *Sub) take(c engine.Change) engine.Change {
-	if n := len(s.picked); n < len(c.Writes) && (n == 0 || !s.whole) {
-		part := make([]engine.Write, len(s.picked))
+	if n := len(s.picked); n > 0 && s.whole {
+		c.Writes = slices.Clone(c.Writes)
+	} else {
+		part := make([]engine.Write, n)
 		for i, j := range s.picked {
 			part[i] = c.Writes[j]
 		}

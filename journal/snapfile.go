@@ -9,9 +9,10 @@ import (
 	"os"
 )
 
-// snapSyncEvery is how much of a snapshot is written between fsyncs. A single fsync at
-// the end would delay those of the log.
-const snapSyncEvery = 8 << 20
+// snapSyncEvery is how much of a snapshot is written between fsyncs. Longer ones delay
+// those of the log: with 8 MiB the p99 of writes beside a snapshot was three times that
+// without, with 1 MiB less than twice.
+const snapSyncEvery = 1 << 20
 
 // WriteSnapshot writes the snapshot file at path with metadata of at most MaxMetaBytes
 // and the data that fill writes. fill may change meta, but not its length. WriteSnapshot

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"iter"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -136,7 +137,11 @@ func batchBase(data []byte) (engine.Position, error) {
 const maxChunk = 128
 
 // changes decodes a batch. The writes alias data. An error is the last value.
-func changes(data []byte) iter.Seq2[engine.Change, error] {
+func changes(data []byte) iter.Seq2[engine.Change, error] { return changesIn(data, nil) }
+
+// changesIn is changes with the memory of the writes of one change, if it is not nil, for
+// those of each.
+func changesIn(data []byte, memory *[]engine.Write) iter.Seq2[engine.Change, error] {
 	return func(yield func(engine.Change, error) bool) {
 		pos, err := batchBase(data)
 		if err != nil {
@@ -155,7 +160,10 @@ func changes(data []byte) iter.Seq2[engine.Change, error] {
 				yield(engine.Change{}, errBatch)
 				return
 			}
-			if uint64(len(room)) < n { // one allocation for the writes of many small transactions
+			if memory != nil {
+				*memory = slices.Grow((*memory)[:0], int(n))
+				room = (*memory)[:n]
+			} else if uint64(len(room)) < n { // one allocation for the writes of many small transactions
 				chunk = min(2*chunk, maxChunk)
 				room = make([]engine.Write, max(n, chunk))
 			}

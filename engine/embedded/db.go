@@ -93,13 +93,25 @@ func (db *DB) Position() engine.Position {
 
 // Changes implements engine.Engine.
 func (db *DB) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
-	return db.SkimChanges(ctx, after, func() bool { return true })
+	return db.changes(ctx, after, func() bool { return true }, changes)
 }
 
 // SkimChanges is Changes, except that while wanted returns false it may yield one change
 // without writes in place of many, with the position and the time of the last of them:
-// package feed calls it, and decodes nothing while it has no subscription.
+// package feed calls it, and decodes nothing while it has no subscription. The slice of a
+// change's writes is valid until the next change; their keys and values stay.
 func (db *DB) SkimChanges(ctx context.Context, after engine.Position, wanted func() bool) iter.Seq2[engine.Change, error] {
+	var writes []engine.Write
+	return db.changes(ctx, after, wanted, func(data []byte) iter.Seq2[engine.Change, error] {
+		if cap(writes) > keepWrites {
+			writes = nil
+		}
+		return changesIn(data, &writes)
+	})
+}
+
+// changes is SkimChanges with a function that decodes a batch.
+func (db *DB) changes(ctx context.Context, after engine.Position, wanted func() bool, decode func([]byte) iter.Seq2[engine.Change, error]) iter.Seq2[engine.Change, error] {
 	return func(yield func(engine.Change, error) bool) {
 		// A view can be ahead of the history by the batch that is being published.
 		if last := max(db.snap.Load().pos, engine.Position(db.durable.Load())); after > last && !db.closed.Load() {
@@ -118,7 +130,7 @@ func (db *DB) SkimChanges(ctx context.Context, after engine.Position, wanted fun
 					if pos = b.last; !yield(engine.Change{Pos: pos, Time: time.UnixMicro(b.time)}, nil) {
 						return
 					}
-				} else if !changesAfter(b, &pos, yield) {
+				} else if !changesAfter(decode(b.data), &pos, yield) {
 					return
 				}
 			}
@@ -135,8 +147,8 @@ func (db *DB) SkimChanges(ctx context.Context, after engine.Position, wanted fun
 
 // changesAfter yields the changes of a batch that are after pos, and advances pos. It
 // reports whether there may be more.
-func changesAfter(b kept, pos *engine.Position, yield func(engine.Change, error) bool) bool {
-	for c, err := range changes(b.data) {
+func changesAfter(batch iter.Seq2[engine.Change, error], pos *engine.Position, yield func(engine.Change, error) bool) bool {
+	for c, err := range batch {
 		if err != nil {
 			yield(engine.Change{}, engine.Errorf(engine.CodeInternal, "decode a committed batch: %w", err))
 			return false
