@@ -32,15 +32,15 @@ type cost struct {
 // measured returns the constants.
 func measured() constants {
 	return constants{
-		keyBytes:      constant{60, "bytes", "live memory of a key beyond its own bytes and those of its value", "one node, 10 M keys"},
-		residentRatio: constant{1.44, "", "resident memory as a multiple of live keys and values: garbage and room for the collector", "one node, 10 M keys"},
-		emptyBytes:    constant{6.69e+07, "bytes", "resident memory of a busy server with next to no data, with the kept history of changes", "one node, 1 k keys"},
+		keyBytes:      constant{52.7, "bytes", "live memory of a key beyond its own bytes and those of its value", "one node, 10 M keys"},
+		residentRatio: constant{1.66, "", "resident memory as a multiple of live keys and values: garbage and room for the collector", "one node, 10 M keys"},
+		emptyBytes:    constant{6.8e+07, "bytes", "resident memory of a busy server with next to no data, with the kept history of changes", "one node, 1 k keys"},
 		logBytes:      constant{15.3, "bytes", "log of a write beyond its key and value", "one node, 10 M keys"},
 		snapshotBytes: constant{13, "bytes", "snapshot of a key beyond its own bytes and those of its value", "one node, 10 M keys"},
-		snapshotRate:  constant{1.53e+08, "bytes/s", "speed of a snapshot beside writes", "one node, 10 M keys"},
-		recoveryRate:  constant{7.77e+08, "bytes/s", "speed of recovery over snapshot and log, from the page cache", "one node, 10 M keys"},
-		oneNode:       []cost{{1000, 1.61}, {100000, 2.37}, {1000000, 3.14}, {10000000, 5.48}},
-		threeNodes:    []cost{{100000, 8}, {1000000, 10.8}, {10000000, 47.9}},
+		snapshotRate:  constant{1.81e+08, "bytes/s", "speed of a snapshot beside writes", "one node, 10 M keys"},
+		recoveryRate:  constant{8.27e+08, "bytes/s", "speed of recovery over snapshot and log, from the page cache", "one node, 10 M keys"},
+		oneNode:       []cost{{1000, 1.83}, {100000, 2.52}, {1000000, 2.54}, {10000000, 3.69}},
+		threeNodes:    []cost{{100000, 7.11}, {1000000, 9.13}, {10000000, 68.1}},
 		mostKeys:      10000000,
 	}
 }
