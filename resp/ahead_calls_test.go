@@ -136,16 +136,7 @@ func TestHintsChangeNothing(t *testing.T) {
 	spy := &expecting{DB: large, wants: engine.Expecter.Expects, expect: func(keys [][]byte) { ahead.Add(int64(len(keys))) }, twice: true}
 	got := localConn(t, newTestServer(t, spy, nil, Options{Procedures: aheadProcedures(t, spy, aheadHint)}))
 	want := localConn(t, newTestServer(t, small, nil, Options{Procedures: aheadProcedures(t, small, nil)}))
-	for range 200 {
-		var text strings.Builder
-		for range 1 + rng.IntN(150) {
-			text.WriteString(aheadCall(rng) + "\n")
-		}
-		in := commandLines(text.String())
-		if g, w := got(in), want(in); !bytes.Equal(g, w) {
-			t.Fatalf("%s\nreplies with hints: %q\nwithout them: %q", text.String(), g, w)
-		}
-	}
+	sameReplies(t, rng, aheadCall, got, want)
 	if ahead.Load() < 1000 {
 		t.Errorf("only %d keys were announced", ahead.Load())
 	}

@@ -54,7 +54,7 @@ const unreadBatches = 16
 // is cheap, but after it the first write to each leaf copies the leaf, which is half the
 // cost of a write. So nothing is cloned while there are no readers. The first reader after
 // that waits for the batch in progress. Then every batch is cloned until unreadBatches in a
-// row had no reader. The caller is the runner, or holds mu while there is none.
+// row had no reader. The caller holds mu.
 func (x *executor) due(read bool) bool {
 	if x.unread++; read {
 		x.unread = 0

@@ -11,18 +11,7 @@ import (
 )
 
 // TestSimulationOfPlaces simulates clusters with sites and catch-up rates only.
-func TestSimulationOfPlaces(t *testing.T) {
-	takeEntropy(t)
-	count := uint64(20)
-	if testing.Short() {
-		count = 8
-	}
-	for i := range count {
-		if o := simulate(7*i+5, nil); o.wrong != "" {
-			t.Fatal(simFailure(o))
-		}
-	}
-}
+func TestSimulationOfPlaces(t *testing.T) { simulateEvery(t, 7, 5) }
 
 // place is where a machine is.
 type place struct {

@@ -10,14 +10,18 @@ import (
 )
 
 // TestSimulationOfReplicas simulates clusters with replicas only.
-func TestSimulationOfReplicas(t *testing.T) {
+func TestSimulationOfReplicas(t *testing.T) { simulateEvery(t, 5, 4) }
+
+// simulateEvery simulates some seeds that leave a remainder.
+func simulateEvery(t *testing.T, every, remainder uint64) {
+	t.Helper()
 	takeEntropy(t)
 	count := uint64(20)
 	if testing.Short() {
 		count = 8
 	}
 	for i := range count {
-		if o := simulate(5*i+4, nil); o.wrong != "" {
+		if o := simulate(every*i+remainder, nil); o.wrong != "" {
 			t.Fatal(simFailure(o))
 		}
 	}

@@ -44,7 +44,8 @@ const (
 // whole value in the log or in the older snapshot.
 //
 // Values that are still to be moved are found by their keys in due, which grows with each
-// commit, and by looking at all keys after a start and after a batch was lost together with swaps.
+// commit, and by looking at all keys after a start and after the loss of a batch that had
+// overwritten such a value.
 type spiller struct {
 	exec  *executor
 	store *spill.Store
