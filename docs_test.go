@@ -78,6 +78,7 @@ func TestPromisesTable(t *testing.T) {
 		{"positions", yes[p.Positions]},
 		{"exact positions of views", yes[p.ExactPositions]},
 		{"a distinct time for each transaction", yes[p.DistinctTimes]},
+		{"a fence, which stops all writes", yes[p.Fence]},
 		{"longest key", quantity(int64(p.MaxKeyBytes), true)},
 		{"longest value", quantity(int64(p.MaxValBytes), true)},
 		{"largest transaction", quantity(int64(p.MaxTxBytes), true)},

@@ -17,6 +17,7 @@ const (
 	CodeCorrupt            Code = "corrupt"
 	CodeCrossPartition     Code = "cross_partition"
 	CodeDiskFull           Code = "disk_full"
+	CodeFenced             Code = "fenced"
 	CodeFilesFull          Code = "files_full"
 	CodeFormatNewer        Code = "format_newer"
 	CodeInternal           Code = "internal"
@@ -95,6 +96,7 @@ func Catalog() []Meaning {
 		{CodeCorrupt, KindInternal, false, "stored data failed its checksum; the message names file and offset"},
 		{CodeCrossPartition, KindUnsupported, false, "the transaction uses keys that this engine cannot change together; nothing was written"},
 		{CodeDiskFull, KindDiskFull, true, "the disk has no room for the write; nothing was written"},
+		{CodeFenced, KindUnavailable, true, "writes are stopped because the data is being moved to another engine, or has moved; nothing was written"},
 		{CodeFilesFull, KindBusy, true, "too many files are open in the process or on the machine; nothing was written"},
 		{CodeFormatNewer, KindInternal, false, "the data was written by a newer version of the program"},
 		{CodeKeyReused, KindRefused, false, "the idempotency key was used before with another request; nothing was written"},
@@ -193,6 +195,7 @@ var (
 	ErrCorrupt            = &Error{Code: CodeCorrupt, Msg: "data is damaged"}
 	ErrCrossPartition     = &Error{Code: CodeCrossPartition, Msg: "the transaction crosses partitions"}
 	ErrDiskFull           = &Error{Code: CodeDiskFull, Msg: "the disk is full"}
+	ErrFenced             = &Error{Code: CodeFenced, Msg: "writes are stopped: the data is being moved to another engine, or has moved"}
 	ErrFilesFull          = &Error{Code: CodeFilesFull, Msg: "too many open files"}
 	ErrFormatNewer        = &Error{Code: CodeFormatNewer, Msg: "data of a newer version"}
 	ErrInvalid            = &Error{Code: CodeInvalid, Msg: "invalid argument"}

@@ -21,6 +21,8 @@ type Promises struct {
 	// snapshot may be newer.
 	ExactPositions bool
 
+	Fence bool // honors FenceKey
+
 	// DistinctTimes: no two transactions that wrote have the same Now. Nothing needs
 	// it, but it avoids notifying clients of changes that may be their own.
 	DistinctTimes bool
@@ -58,6 +60,8 @@ func (p Promises) Meets(who string, need Promises) error {
 		return lack("exact positions of views")
 	case need.DistinctTimes && !p.DistinctTimes:
 		return lack("a distinct time for each transaction")
+	case need.Fence && !p.Fence:
+		return lack("a fence, which stops all writes")
 	case orDefault(p.MaxKeyBytes, 512) < need.MaxKeyBytes:
 		return lack(fmt.Sprintf("keys of %d bytes", need.MaxKeyBytes))
 	case orDefault(p.MaxValBytes, 64<<10) < need.MaxValBytes:

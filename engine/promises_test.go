@@ -11,7 +11,7 @@ import (
 func TestMeets(t *testing.T) {
 	all := engine.Promises{
 		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true,
-		Snapshot: true, Clock: true, Positions: true, ExactPositions: true, DistinctTimes: true,
+		Snapshot: true, Clock: true, Positions: true, ExactPositions: true, DistinctTimes: true, Fence: true,
 		MaxKeyBytes: 1000, MaxValBytes: 1 << 20, MaxTxBytes: 1 << 24,
 	}
 	for _, c := range []struct {
@@ -33,6 +33,7 @@ func TestMeets(t *testing.T) {
 		{engine.Promises{}, engine.Promises{Positions: true}, "positions"},
 		{engine.Promises{Positions: true}, engine.Promises{ExactPositions: true}, "exact positions"},
 		{engine.Promises{}, engine.Promises{DistinctTimes: true}, "a distinct time"},
+		{engine.Promises{}, engine.Promises{Fence: true}, "a fence"},
 		{engine.Promises{}, engine.Promises{MaxKeyBytes: 512}, ""},
 		{engine.Promises{}, engine.Promises{MaxKeyBytes: 513}, "keys of 513 bytes"},
 		{engine.Promises{}, engine.Promises{MaxValBytes: 65536}, ""},

@@ -9,6 +9,7 @@ package keyspace
 
 // First bytes of the keys in an engine. Only their owner reads or writes keys that begin so.
 const (
+	Moves    = 0   // the state of a move to another engine; see engine.FenceKey
 	KV       = 'k' // the keys of all spaces of kv
 	KVExpiry = 'x' // when keys of kv expire
 	KVGraves = 'y' // when tombstones of kv may be cleared
@@ -30,6 +31,7 @@ const (
 // map literal are distinct.
 func Prefixes() map[byte]string {
 	return map[byte]string{
+		Moves:    "transfer",
 		KV:       "kv",
 		KVExpiry: "kv",
 		KVGraves: "kv",

@@ -50,6 +50,7 @@ type batch struct {
 	term     uint64          // in which it was built, in a cluster
 	proposal *raft.Proposal  // of it, in a cluster
 	began    time.Time       // when its commit began, if it was built here
+	fence    fence           // of the state after it
 }
 
 func newBatch(base engine.Position, size int) *batch {

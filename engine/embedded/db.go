@@ -56,7 +56,7 @@ type DB struct {
 func (db *DB) Promises() engine.Promises {
 	return engine.Promises{
 		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true,
-		Snapshot: true, Clock: true, Positions: true, ExactPositions: true, DistinctTimes: true,
+		Snapshot: true, Clock: true, Positions: true, ExactPositions: true, DistinctTimes: true, Fence: true,
 		MaxKeyBytes: MaxKeyBytes, MaxValBytes: MaxValBytes, MaxTxBytes: MaxTxBytes,
 	}
 }

@@ -132,9 +132,12 @@ func (x *executor) transact(h *writeTx, wall int64, c *call, i int) (p *panicked
 		}
 		if err != nil || !returned {
 			x.undo()
-			return
+		} else {
+			x.keep()
 		}
-		x.keep()
+		if x.tx.fencing {
+			x.open.fence = fenceUnknown
+		}
 	}()
 	if c.one != nil {
 		err = c.one(h)

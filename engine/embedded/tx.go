@@ -21,6 +21,7 @@ type txState struct {
 	written  int            // bytes passed to Put and Delete
 	scanned  int            // pairs
 	scanning int            // scans in progress
+	fencing  bool           // it has written engine.FenceKey
 	saving   bool           // there is a savepoint: writes are added to steps
 	steps    []undoStep     // writes since the first savepoint
 }
@@ -57,7 +58,7 @@ func (s *txState) begin(now int64) {
 	if s.saving {
 		s.forget()
 	}
-	s.now, s.written, s.scanned, s.scanning = now, 0, 0, 0
+	s.now, s.written, s.scanned, s.scanning, s.fencing = now, 0, 0, 0, false
 }
 
 func (s *txState) key(t touch) []byte { return s.keys[t.off : t.off+t.len] }
@@ -246,6 +247,9 @@ func (h *writeTx) mayWrite(key []byte, val int) error {
 		return engine.Errorf(engine.CodeTxTooLarge, "the transaction writes more than the limit of %d bytes", MaxTxBytes)
 	case h.x.tx.scanning > 0:
 		return engine.Errorf(engine.CodeInvalid, "a transaction must not write while it scans")
+	}
+	if err := h.x.passFence(key); err != nil {
+		return err
 	}
 	h.x.tx.written += len(key) + val
 	return nil

@@ -14,6 +14,7 @@ func processCases() []Case {
 		{"process/sees-acknowledged", onOneKey, processSees},
 		{"process/no-lost-update", serial, processCounter},
 		{"process/same-changes", fed, processChanges},
+		{"process/fence", fenced, processFence},
 		{"process/outlives-the-other", onOneKey, processOutlives},
 		{"connection/lost", serial, connectionLost},
 	}

@@ -58,7 +58,7 @@ func newRef(from refState, keep int) *ref {
 func (r *ref) Promises() engine.Promises {
 	return engine.Promises{
 		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true,
-		Snapshot: true, Clock: true, Positions: true, ExactPositions: true, DistinctTimes: true,
+		Snapshot: true, Clock: true, Positions: true, ExactPositions: true, DistinctTimes: true, Fence: true,
 		MaxKeyBytes: refMaxKey, MaxValBytes: refMaxVal, MaxTxBytes: refMaxTx,
 	}
 }
@@ -122,6 +122,7 @@ func (r *ref) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Posi
 		now = st.now.Add(time.Microsecond)
 	}
 	tx := &refTx{pairs: slices.Clone(st.pairs), now: now, wrote: map[string]bool{}}
+	_, tx.fenced, _ = tx.Get([]byte(engine.FenceKey))
 	err = fn(tx)
 	if tx.ended = true; err == nil {
 		err = tx.broken
@@ -286,6 +287,7 @@ type refTx struct {
 	brokenAt int
 	scanning int
 	ended    bool
+	fenced   bool // only the fence may be written
 }
 
 // refSave is the state of a transaction at a savepoint.
@@ -317,6 +319,8 @@ func (t *refTx) Put(key, val []byte) error {
 		return engine.ErrValueTooLarge
 	case t.size+len(key)+len(val) > refMaxTx:
 		return engine.ErrTxTooLarge
+	case t.stopped(key):
+		return engine.ErrFenced
 	}
 	t.size += len(key) + len(val)
 	t.wrote[string(key)] = true
@@ -329,9 +333,20 @@ func (t *refTx) Put(key, val []byte) error {
 	return nil
 }
 
+// stopped reports whether a fence stops the write of key.
+func (t *refTx) stopped(key []byte) bool {
+	if string(key) == engine.FenceKey {
+		t.fenced = false
+	}
+	return t.fenced
+}
+
 func (t *refTx) Delete(key []byte) error {
 	if t.readOnly {
 		return engine.ErrReadOnly
+	}
+	if t.stopped(key) {
+		return engine.ErrFenced
 	}
 	if i, ok := t.find(key); ok {
 		t.wrote[string(key)] = true
