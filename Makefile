@@ -58,19 +58,19 @@ bench-growth: ## compare 1 k to 50 M keys with Redis, and three nodes with etcd;
 
 .PHONY: bench-voter
 bench-voter: ## compare procedures with Lua in redis-server and plpgsql in PostgreSQL (ARGS=-h for more)
-	ci/servers postgres
+	ci/servers
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-voter ./voter && exec ../bin/bench-voter $(ARGS)
 
 .PHONY: bench-web
 bench-web: ## compare pages with sessions with net/http and Redis, and with fasthttp (ARGS=-h for more)
-	ci/servers redis
+	ci/servers
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-web ./web && exec ../bin/bench-web $(ARGS)
 
 .PHONY: bench-records
 bench-records: ## compare records over REST with PocketBase and with pgx on PostgreSQL (ARGS=-h for more)
-	ci/servers postgres
+	ci/servers
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-records ./records && exec ../bin/bench-records $(ARGS)
 

@@ -102,7 +102,7 @@ var law = map[string]may{
 	"web/api":        {code: "auth engine feed forward gate keyspace kv proc record web web/conditions web/hostname web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
 		code:  "decimal engine feed forward gate keyspace kv proc resp/wire",
-		tests: "ci/ports engine/embedded engine/enginetest github.com/redis/...",
+		tests: "ci/ports ci/redisserver engine/embedded engine/enginetest github.com/redis/...",
 	},
 
 	// the face of auth
@@ -123,7 +123,7 @@ var law = map[string]may{
 	// what programs link that call a server; its tests call a real one
 	"client": {
 		code:  "resp/wire suggest",
-		tests: ". ci/ports engine engine/embedded kv proc github.com/redis/...",
+		tests: ". ci/ports ci/redisserver engine engine/embedded kv proc github.com/redis/...",
 	},
 
 	"client/sqldriver": {
@@ -174,12 +174,15 @@ var law = map[string]may{
 
 	// the repository's own programs, and what its tests share
 	"ci/certs":        {},
+	"ci/daemon":       {code: "ci/eventually"},
 	"ci/eventually":   {},
 	"ci/npm":          {},
 	"ci/logbuf":       {},
 	"ci/oidcprovider": {},
+	"ci/pgserver":     {code: "ci/daemon ci/ports github.com/jackc/pgx/v5"},
 	"ci/plant":        {},
 	"ci/ports":        {},
+	"ci/redisserver":  {code: "ci/daemon ci/eventually ci/ports"},
 	"ci/report":       {},
 	"ci/seed":         {},
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/client"
 )
 
@@ -63,7 +64,7 @@ func BenchmarkClients(b *testing.B) {
 	if testing.Short() {
 		b.Skip("it takes minutes")
 	}
-	addr := startRedis(b)
+	addr := redisserver.InMemory(b)
 	const goroutines = 512
 	b.Run("own/async", func(b *testing.B) {
 		c := open(b, client.Options{Addrs: []string{addr}, MaxInFlight: 4096})

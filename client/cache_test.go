@@ -11,6 +11,7 @@ import (
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/resp/wire"
@@ -28,7 +29,7 @@ func hits(c *client.Client) uint64 { return c.Stats().CacheHits }
 
 // TestCached checks on both servers that responses are cached until the key changes.
 func TestCached(t *testing.T) {
-	for name, addr := range map[string]string{"skerry": startServer(t, skerry.Options{}), "redis": startRedis(t)} {
+	for name, addr := range map[string]string{"skerry": startServer(t, skerry.Options{}), "redis": redisserver.InMemory(t)} {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
 			c := open(t, client.Options{Addrs: []string{addr}, CacheBytes: 1 << 20})

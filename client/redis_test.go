@@ -2,52 +2,17 @@ package client_test
 
 import (
 	"errors"
-	"net"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
-	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/client"
 )
-
-// startRedis starts a redis-server without persistence, and stops it by its process id at
-// the end of the test.
-func startRedis(tb testing.TB, args ...string) (addr string) {
-	tb.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("SKERRY_REQUIRE_SERVERS") == "1" {
-			tb.Fatal("redis-server is not installed, and SKERRY_REQUIRE_SERVERS=1")
-		}
-		tb.Skip("redis-server is not installed (Debian package redis-server)")
-	}
-	addr = unused(tb)
-	_, port, _ := net.SplitHostPort(addr)
-	cmd := exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", tb.TempDir(),
-		"--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", "log"}, args...)...)
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	eventually.True(tb, "redis-server listens", func() bool {
-		nc, err := net.Dial("tcp", addr)
-		if err == nil {
-			nc.Close()
-		}
-		return err == nil
-	})
-	return addr
-}
 
 // TestRedis checks that commands work on Redis itself.
 func TestRedis(t *testing.T) {
 	noLeaks(t)
-	addr := startRedis(t, "--requirepass", "secret")
+	addr := redisserver.InMemory(t, "--requirepass", "secret")
 	c := open(t, client.Options{Addrs: []string{addr}, Password: "secret", Name: "tester", Database: 2})
 	do := func(want any, args ...any) {
 		t.Helper()

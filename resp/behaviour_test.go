@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/resp"
@@ -51,7 +52,7 @@ func TestWait(t *testing.T) {
 
 // TestMigrate moves keys to a real redis-server and back.
 func TestMigrate(t *testing.T) {
-	redisAddr, addr := startRedis(t, "--requirepass", "pw"), startSkerry(t, resp.Options{})
+	redisAddr, addr := redisserver.InMemory(t, "--requirepass", "pw"), startSkerry(t, resp.Options{})
 	a, r := newAsker(t, addr), newAsker(t, redisAddr)
 	r.ask("AUTH", "pw")
 	host, port, _ := net.SplitHostPort(redisAddr)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/resp"
 )
 
@@ -34,7 +35,7 @@ func program(tb testing.TB, stdin, path, addr string, args ...string) string {
 // TestRedisCLI compares the output of redis-cli for both servers.
 func TestRedisCLI(t *testing.T) {
 	cli := need(t, "redis-cli", "redis-tools")
-	redis, skerry := startRedis(t), startSkerry(t, resp.Options{})
+	redis, skerry := redisserver.InMemory(t), startSkerry(t, resp.Options{})
 	for _, c := range []struct {
 		stdin string
 		args  string

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/skerrydb/skerry/ci/redisserver"
 )
 
 // TestTranscriptsCoverGroups asks redis-server which commands are in the groups that Skerry
@@ -22,7 +24,7 @@ func TestTranscriptsCoverGroups(t *testing.T) {
 			}
 		}
 	}
-	c, err := tcp(startRedis(t))()
+	c, err := tcp(redisserver.InMemory(t))()
 	if err != nil {
 		t.Fatal(err)
 	}

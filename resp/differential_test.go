@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/resp"
 )
@@ -25,7 +26,7 @@ const (
 // pipelines, to redis-server and to Skerry and compares every reply and, at the
 // end, all data.
 func TestDifferential(t *testing.T) {
-	redis := startRedis(t)
+	redis := redisserver.InMemory(t)
 	s := seed.Of(t)
 	d := &differential{T: t, grammar: newGrammar(s), redis: redis, skerry: startSkerry(t, resp.Options{})}
 	d.open()

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/resp"
 )
@@ -12,7 +13,7 @@ import (
 // TestDumpIsRedis dumps the same random values on both servers. The bytes must be equal,
 // including those of compressed values.
 func TestDumpIsRedis(t *testing.T) {
-	redis, skerry := newAsker(t, startRedis(t)), newAsker(t, startSkerry(t, resp.Options{}))
+	redis, skerry := newAsker(t, redisserver.InMemory(t)), newAsker(t, startSkerry(t, resp.Options{}))
 	rng := rand.New(rand.NewPCG(seed.Of(t), 1))
 	for i := range 1000 {
 		b := make([]byte, rng.IntN(200))

@@ -3,6 +3,7 @@ package resp_test
 import (
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,13 @@ func TestExpiryOnFollowers(t *testing.T) {
 			replies = append(replies, said(a.ask(strings.Fields(c)...)))
 		}
 		return replies
+	}
+	leader.ask("SET", "first", "me", "PX", "600000")
+	for i := range addrs { // a node that has just joined has not heard the leader's time yet
+		eventually.True(t, "the leader's time at node "+fmt.Sprint(i+1), func() bool {
+			left, err := strconv.Atoi(asks(i, "LOCAL", "PTTL first")[0])
+			return err == nil && left > 500_000 && left <= 600_000
+		})
 	}
 	began := time.Now()
 	leader.ask("SET", "lock", "me", "PX", "60000")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/resp"
 )
 
@@ -73,7 +74,7 @@ func TestCommandStats(t *testing.T) {
 		slices.Sort(lines)
 		return strings.Join(lines, "\n")
 	}
-	got, want := counts(startSkerry(t, resp.Options{})), counts(startRedis(t))
+	got, want := counts(startSkerry(t, resp.Options{})), counts(redisserver.InMemory(t))
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -127,7 +128,7 @@ sync_full sync_partial_ok sync_partial_err client_output_buffer_limit_disconnect
 func TestInfoFields(t *testing.T) {
 	t.Parallel()
 	have := newAsker(t, startSkerry(t, resp.Options{MachineMemory: 1 << 33})).info("everything")
-	real := newAsker(t, startRedis(t)).info("everything")
+	real := newAsker(t, redisserver.InMemory(t)).info("everything")
 	forms := []*regexp.Regexp{regexp.MustCompile(`^-?\d+$`), regexp.MustCompile(`^-?\d+\.\d+$`), regexp.MustCompile(`^[\d.]+[BKMGTP]$`),
 		regexp.MustCompile(`^[\d.]+%$`), regexp.MustCompile(`^[0-9a-f]{40}$`), regexp.MustCompile(``)}
 	form := func(s string) int {
@@ -183,7 +184,7 @@ func TestInfoIsTrue(t *testing.T) {
 // TestPausedIsBlocked checks that a client blocked by CLIENT PAUSE is reported as in Redis.
 func TestPausedIsBlocked(t *testing.T) {
 	t.Parallel()
-	for name, addr := range map[string]string{"skerry": startSkerry(t, resp.Options{}), "redis": startRedis(t)} {
+	for name, addr := range map[string]string{"skerry": startSkerry(t, resp.Options{}), "redis": redisserver.InMemory(t)} {
 		a, paused := newAsker(t, addr), newAsker(t, addr)
 		id := paused.ask("CLIENT", "ID").Int
 		a.ask("CLIENT", "PAUSE", "60000", "WRITE")
@@ -271,7 +272,7 @@ func TestSlowlogLimits(t *testing.T) {
 		return append(texts, slowTexts(a)...)
 	}
 	addr := startSkerry(t, resp.Options{})
-	if got, want := entries(addr), entries(startRedis(t)); !slices.Equal(got, want) {
+	if got, want := entries(addr), entries(redisserver.InMemory(t)); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	a := newAsker(t, addr)

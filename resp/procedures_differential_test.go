@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/resp"
 )
@@ -27,7 +28,7 @@ var callErrors = regexp.MustCompile(` script: .*$|( Procedure .* writes: call it
 // TestDifferentialCalls sends the same random calls, valid and invalid, to Lua functions of
 // redis-server and to procedures, and compares the replies.
 func TestDifferentialCalls(t *testing.T) {
-	redis := startRedis(t)
+	redis := redisserver.InMemory(t)
 	s := seed.Of(t)
 	d := &differential{T: t, grammar: newGrammar(s), redis: redis, skerry: startSkerry(t, resp.Options{})}
 	d.open()

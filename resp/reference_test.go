@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -109,7 +110,7 @@ func appendRESP3(b []byte, v wire.Value, keep func(e []wire.Value) bool) []byte 
 // TestReference checks that commands.resp3 contains Redis's replies about the commands that
 // Skerry has, and that COMMAND returns them.
 func TestReference(t *testing.T) {
-	redis := newAsker(t, startRedis(t))
+	redis := newAsker(t, redisserver.InMemory(t))
 	skerry := newAsker(t, startSkerry(t, resp.Options{}))
 	known := map[string]bool{}
 	for _, v := range skerry.ask("COMMAND", "LIST").List {

@@ -8,18 +8,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/redisserver"
 )
 
 var rewrite = flag.Bool("rewrite", false, "record the transcripts again from the real redis-server")
 
 // TestTranscriptsOnRedis checks the transcripts against Redis.
 func TestTranscriptsOnRedis(t *testing.T) {
-	plain := startRedis(t)
+	plain := redisserver.InMemory(t)
 	for _, s := range scripts(t) {
 		t.Run(s.name, func(t *testing.T) {
 			addr := plain
 			if s.password != "" {
-				addr = startRedis(t, "--requirepass", s.password)
+				addr = redisserver.InMemory(t, "--requirepass", s.password)
 			}
 			got := map[int][]played{}
 			for _, proto := range []int{2, 3} {
