@@ -23,6 +23,7 @@ type Collection struct {
 	form    uint64 // Version of the first of the descriptions up to this one that have the same form of data
 	stored  []Index
 	lastID  uint16 // of an index
+	own     Driver // of the engine; nil: ordered
 }
 
 // Stored returns the stored indexes: the declared ones and those that references need.
@@ -34,6 +35,7 @@ type description struct {
 	Version uint64            `json:"version"`
 	Form    uint64            `json:"form"`
 	LastID  uint16            `json:"last_index_id"`
+	Native  bool              `json:"native,omitempty"` // it belongs to the Driver of the engine
 	Indexes map[string]state  `json:"indexes"`
 	Schema  schema.Collection `json:"schema"`
 }
@@ -47,7 +49,7 @@ type state struct {
 // Next returns c with another description and its indexes. If c is new, the indexes are ready. Otherwise, new indexes,
 // and indexes whose fields have changed or have other types, must be built first.
 func (c *Collection) Next(k *schema.Compiled) *Collection {
-	n := &Collection{Compiled: k, ID: c.ID, Version: c.Version + 1, lastID: c.lastID}
+	n := &Collection{Compiled: k, ID: c.ID, Version: c.Version + 1, lastID: c.lastID, own: c.own}
 	if n.form = n.Version; c.Version > 0 && k.SameForm(c.Compiled) {
 		n.form = c.form
 	}
@@ -89,14 +91,15 @@ func (c *Collection) complete() *Collection {
 }
 
 func (c *Collection) appendDescription() ([]byte, error) {
-	d := description{ID: c.ID, Version: c.Version, Form: c.form, LastID: c.lastID, Indexes: map[string]state{}, Schema: c.Collection}
+	d := description{ID: c.ID, Version: c.Version, Form: c.form, LastID: c.lastID, Native: c.own != nil, Indexes: map[string]state{}, Schema: c.Collection}
 	for _, x := range c.stored {
 		d.Indexes[x.Name] = state{x.ID, x.Ready}
 	}
 	return json.Marshal(d)
 }
 
-func readDescription(b []byte) (*Collection, error) {
+// readDescription reads what appendDescription has written. own is the Driver of the engine, nil if it has none.
+func readDescription(b []byte, own Driver) (*Collection, error) {
 	var d description
 	if err := json.Unmarshal(b, &d); err != nil {
 		return nil, err
@@ -106,6 +109,11 @@ func readDescription(b []byte) (*Collection, error) {
 		return nil, err
 	}
 	c := &Collection{Compiled: k, ID: d.ID, Version: d.Version, form: d.Form, lastID: d.LastID}
+	if d.Native {
+		if c.own = own; own == nil {
+			return nil, errNoTables
+		}
+	}
 	for _, x := range append(k.Indexes[:len(k.Indexes):len(k.Indexes)], k.Implied()...) {
 		s, ok := d.Indexes[x.Name]
 		if !ok {
@@ -136,7 +144,10 @@ func Load(tx engine.Tx) ([]*Collection, error) {
 		if err != nil {
 			return nil, err
 		}
-		c, err := readDescription(p.Val)
+		c, err := readDescription(p.Val, ownDriver(tx))
+		if err == errNoTables {
+			return nil, engine.Errorf(engine.CodeUnsupported, "record: open collection %s: %w", p.Key[2:], err)
+		}
 		if err != nil {
 			return nil, engine.Errorf(engine.CodeCorrupt, "record: read the description of collection %s: %w", p.Key[2:], err)
 		}
@@ -155,7 +166,7 @@ func Save(tx engine.Tx, all []*Collection, c *Collection) error {
 		if err != nil {
 			return err
 		}
-		c.ID = n
+		c.ID, c.own = n, ownDriver(tx)
 	}
 	text, err := c.appendDescription()
 	if err != nil {
@@ -164,7 +175,10 @@ func Save(tx engine.Tx, all []*Collection, c *Collection) error {
 	if err := tx.Put(schemaKey(c.Name), text); err != nil {
 		return err
 	}
-	return bumpEpoch(tx)
+	if err := bumpEpoch(tx); err != nil {
+		return err
+	}
+	return c.driver().Describe(tx, c)
 }
 
 func bumpEpoch(tx engine.Tx) error { return tx.Put(epoch, []byte(rand.Text())) }

@@ -32,19 +32,11 @@ func SetCursor(tx engine.Tx, c *Collection, name string, seq uint64) error {
 
 // After returns the first change of a collection with a number above seq, or nil if there is none.
 func After(tx engine.Tx, c *Collection, seq uint64) (*Change, error) {
-	for p, err := range tx.Scan(logKey(c.ID, seq+1), prefix(logKeys, c.ID+1)) {
+	for e, err := range c.driver().Log(tx, c, seq+1, 0, false) {
 		if err != nil {
 			return nil, err
 		}
-		e, err := c.readLog(p)
-		if err != nil {
-			return nil, err
-		}
-		ch, err := c.change(tx, e.id, e.rev)
-		if err == nil && ch == nil {
-			err = engine.Errorf(engine.CodeCorrupt, "change %d of %s is in the log but not in the history", e.seq, c.Name)
-		}
-		return ch, err
+		return c.inLog(tx, e)
 	}
 	return nil, nil
 }

@@ -1,5 +1,5 @@
 // Package keys stores records in the ordered keys of an engine: documents, index entries and the history of changes. It
-// also finds records by these keys.
+// also finds records by these keys. An engine that has a better place for documents and changes provides a Driver.
 //
 // Put and Remove are the only ways to change a record; Find, Count and Each search and report a Plan. All
 // functions work in a transaction of the caller. A *Collection is immutable. Results do not alias the engine's memory.

@@ -83,7 +83,7 @@ func TestForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err = readDescription(text); err != nil {
+		if n, err = readDescription(text, nil); err != nil {
 			t.Fatal(err)
 		}
 		return n

@@ -163,6 +163,11 @@ func Find(tx engine.Tx, c *Collection, s *Search) (*Page, error) {
 	if s.Limit == 0 {
 		return &Page{}, nil
 	}
+	return c.driver().Find(tx, c, s)
+}
+
+// Find implements Driver.
+func (ordered) Find(tx engine.Tx, c *Collection, s *Search) (*Page, error) {
 	f, err := newSearch(tx, c, s, cmp.Or(s.Most, MaxScan)+s.Offset+s.Limit)
 	if err != nil {
 		return nil, err
@@ -266,6 +271,11 @@ func (f *search) sort(a *access, p *Page) error {
 
 // Count returns how many records there are, whatever the order and page of s.
 func Count(tx engine.Tx, c *Collection, s *Search) (int, Plan, error) {
+	return c.driver().Count(tx, c, s)
+}
+
+// Count implements Driver.
+func (ordered) Count(tx engine.Tx, c *Collection, s *Search) (int, Plan, error) {
 	all := Search{Tests: s.Tests, Deleted: s.Deleted, Orders: s.Orders, Past: s.Past, AtLeast: s.AtLeast, everything: true}
 	f, err := newSearch(tx, c, &all, cmp.Or(s.Most, MaxCount))
 	if err != nil || len(f.ways) == 0 {
@@ -304,6 +314,11 @@ func (n *Counters) of(deleted bool) uint64 {
 // Each calls fn for every record, in any order, until fn fails. It returns a *ScanError rather than read more than s.Most
 // records.
 func Each(tx engine.Tx, c *Collection, s *Search, fn func(*Doc) error) (Plan, error) {
+	return c.driver().Each(tx, c, s, fn)
+}
+
+// Each implements Driver.
+func (ordered) Each(tx engine.Tx, c *Collection, s *Search, fn func(*Doc) error) (Plan, error) {
 	all := Search{Tests: s.Tests, Deleted: s.Deleted, Orders: s.Orders, Past: s.Past, everything: true}
 	f, err := newSearch(tx, c, &all, cmp.Or(s.Most, MaxCount))
 	if err != nil {

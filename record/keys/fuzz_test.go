@@ -39,7 +39,7 @@ func FuzzReadDescription(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := readDescription(text)
+		c, err := readDescription(text, nil)
 		if err != nil {
 			return
 		}
@@ -47,7 +47,7 @@ func FuzzReadDescription(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := readDescription(again)
+		back, err := readDescription(again, nil)
 		if err != nil {
 			t.Fatalf("%s is written as %s: %v", text, again, err)
 		}

@@ -1,8 +1,6 @@
 package keys
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
@@ -46,10 +44,7 @@ func (c *Collection) log(tx engine.Tx, n *Counters, ch *Change) error {
 			return err
 		}
 	}
-	if err := tx.Put(historyKey(c.ID, ch.ID, ch.Rev), appendChange(nil, ch)); err != nil {
-		return err
-	}
-	return tx.Put(logKey(c.ID, ch.Seq), appendLog(nil, ch, n.Head))
+	return c.driver().Append(tx, c, ch, n.Head)
 }
 
 // forget removes a change from the history, if it is there.
@@ -58,19 +53,7 @@ func (c *Collection) forget(tx engine.Tx, id string, rev uint64) error {
 	if err != nil || ch == nil {
 		return err
 	}
-	if err := tx.Delete(logKey(c.ID, ch.Seq)); err != nil {
-		return err
-	}
-	return tx.Delete(historyKey(c.ID, id, rev))
-}
-
-// change returns the change of a record with a revision, nil if it is not kept.
-func (c *Collection) change(tx engine.Tx, id string, rev uint64) (*Change, error) {
-	val, ok, err := tx.Get(historyKey(c.ID, id, rev))
-	if err != nil || !ok {
-		return nil, err
-	}
-	return c.readChange(id, rev, val)
+	return c.driver().Forget(tx, c, ch)
 }
 
 func (c *Collection) readChange(id string, rev uint64, val []byte) (*Change, error) {
@@ -81,52 +64,13 @@ func (c *Collection) readChange(id string, rev uint64, val []byte) (*Change, err
 	return ch, nil
 }
 
-// linkBytes is how many bytes of its hash a change has in the log, by which a verification finds where a chain breaks.
-const linkBytes = 8
-
-// appendLog appends the entry of a change in the log of its collection: uvarint rev, linkBytes of the hash, id.
-func appendLog(dst []byte, ch *Change, hash [sha256.Size]byte) []byte {
-	return append(append(binary.AppendUvarint(dst, ch.Rev), hash[:linkBytes]...), ch.ID...)
-}
-
-// entry is what the log has of a change.
-type entry struct {
-	seq, rev uint64
-	link     string
-	id       string
-}
-
-func (c *Collection) readLog(p engine.Pair) (e entry, err error) {
-	e.seq = binary.BigEndian.Uint64(p.Key[len(p.Key)-8:])
-	r := reader{b: p.Val}
-	e.rev = r.uvarint()
-	if r.bad || len(r.b) <= linkBytes {
-		return e, engine.Errorf(engine.CodeCorrupt, "change %d of %s: its entry in the log is damaged", e.seq, c.Name)
-	}
-	e.link, e.id = string(r.b[:linkBytes]), string(r.b[linkBytes:])
-	return e, nil
-}
-
 // Changes yields the changes of a collection with numbers below before, the newest first. 0 is no bound.
 func Changes(tx engine.Tx, c *Collection, before uint64) iter.Seq2[*Change, error] {
-	hi := logKey(c.ID, before)
-	if before == 0 {
-		hi = prefix(logKeys, c.ID+1)
-	}
 	return func(yield func(*Change, error) bool) {
-		for p, err := range tx.ScanBack(logKey(c.ID, 0), hi) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			e, err := c.readLog(p)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			ch, err := c.change(tx, e.id, e.rev)
-			if err == nil && ch == nil {
-				err = engine.Errorf(engine.CodeCorrupt, "change %d of %s is in the log but not in the history", e.seq, c.Name)
+		for e, err := range c.driver().Log(tx, c, 0, before, true) {
+			var ch *Change
+			if err == nil {
+				ch, err = c.inLog(tx, e)
 			}
 			if !yield(ch, err) || err != nil {
 				return
@@ -151,21 +95,7 @@ func History(tx engine.Tx, c *Collection, id string, before uint64, n int) (all 
 
 // ChangesOf yields the changes of a record with revisions below before, the newest first. 0 is no bound.
 func ChangesOf(tx engine.Tx, c *Collection, id string, before uint64) iter.Seq2[*Change, error] {
-	lo, hi := historyKey(c.ID, id, 0), historyKey(c.ID, id, before)
-	if before == 0 {
-		hi = append(append(prefix(historyKeys, c.ID), id...), 1)
-	}
-	return func(yield func(*Change, error) bool) {
-		for p, err := range tx.ScanBack(lo, hi) {
-			var ch *Change
-			if err == nil {
-				ch, err = c.readChange(id, binary.BigEndian.Uint64(p.Key[len(p.Key)-8:]), p.Val)
-			}
-			if !yield(ch, err) || err != nil {
-				return
-			}
-		}
-	}
+	return c.driver().ChangesOf(tx, c, id, 0, before, true)
 }
 
 // Remove deletes a record for good: it redacts the bodies of its changes, and the purge becomes its last change. If
@@ -177,10 +107,7 @@ func Remove(tx engine.Tx, c *Collection, before *Doc, ch *Change) error {
 	if _, err := Redact(tx, c, before.ID, 0, Mark{ch.At, ch.By}); err != nil {
 		return err
 	}
-	if err := c.index(tx, before, nil); err != nil {
-		return err
-	}
-	if err := tx.Delete(docKey(c.ID, before.ID)); err != nil {
+	if err := c.driver().Put(tx, c, before, nil, nil); err != nil {
 		return err
 	}
 	n, err := ReadCounters(tx, c)
@@ -220,7 +147,7 @@ func Redact(tx engine.Tx, c *Collection, id string, rev uint64, m Mark) (int, er
 	}
 	for _, ch := range all {
 		ch.redact(m)
-		if err := tx.Put(historyKey(c.ID, id, ch.Rev), appendChange(nil, ch)); err != nil {
+		if err := c.driver().Replace(tx, c, ch); err != nil {
 			return 0, err
 		}
 	}
@@ -306,13 +233,11 @@ func PastOf(tx engine.Tx, c *Collection, d *Doc, m Moment) (*Doc, error) {
 // one that is kept.
 func (c *Collection) revisionAt(tx engine.Tx, d *Doc, m Moment) (rev uint64, known bool, err error) {
 	var oldest *Change
-	for p, err := range tx.Scan(historyKey(c.ID, d.ID, 0), historyKey(c.ID, d.ID, d.Rev+1)) {
+	for ch, err := range c.driver().ChangesOf(tx, c, d.ID, 0, d.Rev+1, false) {
 		if err != nil {
 			return 0, false, err
 		}
-		if oldest, err = c.readChange(d.ID, binary.BigEndian.Uint64(p.Key[len(p.Key)-8:]), p.Val); err != nil {
-			return 0, false, err
-		}
+		oldest = ch
 		break
 	}
 	if oldest == nil || m.after(oldest) {
@@ -423,7 +348,7 @@ func (c *Collection) copyAfter(tx engine.Tx, now *Doc, rev uint64) (o object, to
 		}
 		return members(data), up + 1, nil
 	}
-	val, _, err := tx.Get(docKey(c.ID, now.ID))
+	val, _, err := c.driver().Document(tx, c, now.ID)
 	if err != nil {
 		return o, 0, err
 	}

@@ -25,46 +25,39 @@ func Trim(tx engine.Tx, c *Collection, before time.Time, upTo uint64, n int) (in
 		return 0, err
 	}
 	var old []*Change
-	for p, err := range tx.Scan(logKey(c.ID, 0), logKey(c.ID, counters.Seq+1)) {
+	for e, err := range c.driver().Log(tx, c, 0, counters.Seq+1, false) {
 		if err != nil {
 			return 0, err
 		}
 		if len(old) == n {
 			break
 		}
-		e, err := c.readLog(p)
-		if err != nil {
-			return 0, err
-		}
-		if e.seq > upTo {
+		if e.Seq > upTo {
 			break
 		}
-		ch, err := c.change(tx, e.id, e.rev)
+		ch, err := c.logged(tx, e)
 		if err != nil {
 			return 0, err
 		}
 		if ch != nil && !ch.At.Before(before) {
 			break
 		}
-		if e.seq > counters.Anchor {
+		if e.Seq > counters.Anchor {
 			if ch != nil {
 				counters.AnchorHash = ch.hash(counters.AnchorHash)
 			}
-			if ch == nil || e.seq != counters.Anchor+1 || string(counters.AnchorHash[:linkBytes]) != e.link {
-				return 0, engine.Errorf(engine.CodeCorrupt, "the history of %s is not what was written: change %d does not follow the one before it", c.Name, e.seq)
+			if ch == nil || e.Seq != counters.Anchor+1 || string(counters.AnchorHash[:linkBytes]) != e.Link {
+				return 0, engine.Errorf(engine.CodeCorrupt, "the history of %s is not what was written: change %d does not follow the one before it", c.Name, e.Seq)
 			}
-			counters.Anchor, counters.AnchorAt = e.seq, ch.At
+			counters.Anchor, counters.AnchorAt = e.Seq, ch.At
 		}
-		old = append(old, &Change{ID: e.id, Rev: e.rev, Seq: e.seq})
+		old = append(old, &Change{ID: e.ID, Rev: e.Rev, Seq: e.Seq})
 	}
 	if len(old) == 0 {
 		return 0, nil
 	}
 	for _, ch := range old {
-		if err := tx.Delete(logKey(c.ID, ch.Seq)); err != nil {
-			return 0, err
-		}
-		if err := tx.Delete(historyKey(c.ID, ch.ID, ch.Rev)); err != nil {
+		if err := c.driver().Forget(tx, c, ch); err != nil {
 			return 0, err
 		}
 	}

@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -60,7 +59,7 @@ func Get(tx engine.Tx, c *Collection, id string) (*Doc, error) {
 	if id == "" || len(id) > MaxIDBytes {
 		return nil, nil
 	}
-	val, ok, err := tx.Get(docKey(c.ID, id))
+	val, ok, err := c.driver().Document(tx, c, id)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -148,10 +147,7 @@ func Put(tx engine.Tx, c *Collection, before, after *Doc, ch *Change) error {
 	text := appendDoc(nil, c, after)
 	ch.ID, ch.Rev = after.ID, after.Rev
 	c.describe(ch, was, text) // before the first write, which invalidates was
-	if err := c.index(tx, before, after); err != nil {
-		return err
-	}
-	if err := tx.Put(docKey(c.ID, after.ID), text); err != nil {
+	if err := c.driver().Put(tx, c, before, after, text); err != nil {
 		return err
 	}
 	n, err := ReadCounters(tx, c)
@@ -169,7 +165,7 @@ func Put(tx engine.Tx, c *Collection, before, after *Doc, ch *Change) error {
 // stillThere returns the data of before as they are stored, perhaps for an earlier description of the collection, and
 // checks that no one has changed the record since before was read. The result is valid until the next write.
 func (c *Collection) stillThere(tx engine.Tx, before *Doc, id string) ([]byte, error) {
-	val, ok, err := tx.Get(docKey(c.ID, id))
+	val, ok, err := c.driver().Document(tx, c, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -189,99 +185,14 @@ func (c *Collection) stillThere(tx engine.Tx, before *Doc, id string) ([]byte, e
 	return data, nil
 }
 
-// index writes the entries of a record in all indexes, after it has checked all of them. before and after may be nil.
-func (c *Collection) index(tx engine.Tx, before, after *Doc) error {
-	for i := range c.stored {
-		if err := c.stored[i].check(tx, c.ID, after); err != nil {
-			return err
-		}
-	}
-	for i := range c.stored {
-		if err := c.stored[i].write(tx, c.ID, before, after); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// check reports why the index cannot have the values of a record.
-func (x *Index) check(tx engine.Tx, collection uint32, after *Doc) error {
-	if after == nil {
-		return nil
-	}
-	entry := x.entryKey(collection, after)
-	if len(entry)-len(after.ID) > MaxEntryBytes {
-		return &TooLongError{x.Index}
-	}
-	key := x.uniqueKey(collection, after)
-	if key == nil {
-		return nil
-	}
-	id, ok, err := tx.Get(key)
-	if err != nil || !ok || string(id) == after.ID {
-		return err
-	}
-	return &DuplicateError{x.Index, string(id)}
-}
-
-func (x *Index) write(tx engine.Tx, collection uint32, before, after *Doc) error {
-	var oldEntry, newEntry, oldUnique, newUnique []byte
-	if before != nil {
-		oldEntry, oldUnique = x.entryKey(collection, before), x.uniqueKey(collection, before)
-	}
-	if after != nil {
-		newEntry, newUnique = x.entryKey(collection, after), x.uniqueKey(collection, after)
-	}
-	if !x.Ready && oldUnique != nil {
-		// Before the record was added to the index, another one may have taken its values.
-		if id, _, err := tx.Get(oldUnique); err != nil {
-			return err
-		} else if string(id) != before.ID {
-			oldUnique = nil
-		}
-	}
-	for _, key := range []struct {
-		was, is []byte
-		val     string
-	}{{oldEntry, newEntry, ""}, {oldUnique, newUnique, after.id()}} {
-		if bytes.Equal(key.was, key.is) {
-			continue
-		}
-		if key.was != nil {
-			if err := tx.Delete(key.was); err != nil {
-				return err
-			}
-		}
-		if key.is != nil {
-			if err := tx.Put(key.is, []byte(key.val)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// id returns the id of the record, "" for nil.
-func (d *Doc) id() string {
-	if d == nil {
-		return ""
-	}
-	return d.ID
-}
-
 // Docs yields the records of a collection with ids above after, sorted by id, including those in the trash.
 func Docs(tx engine.Tx, c *Collection, after string) func(yield func(*Doc, error) bool) {
-	lo := docKey(c.ID, after)
-	if after != "" {
-		lo = append(lo, 0)
-	}
 	return func(yield func(*Doc, error) bool) {
-		for p, err := range tx.Scan(lo, prefix(docKeys, c.ID+1)) {
-			if err != nil {
-				yield(nil, err)
-				return
+		for x, err := range c.driver().Documents(tx, c, after) {
+			var d *Doc
+			if err == nil {
+				d, err = c.read(x.ID, x.Val)
 			}
-			d, err := c.read(string(p.Key[6:]), p.Val)
 			if !yield(d, err) || err != nil {
 				return
 			}
@@ -291,39 +202,6 @@ func Docs(tx engine.Tx, c *Collection, after string) func(yield func(*Doc, error
 
 // Referring returns the ids of at most n records that are not in the trash and whose reference, a field by its number,
 // is to id.
-func Referring(tx engine.Tx, c *Collection, field int, id value.Value, n int) (all []string, err error) {
-	for i := range c.stored {
-		x := &c.stored[i]
-		if p := x.parts[0]; p.column || p.index != field || !x.Ready {
-			continue
-		}
-		return x.ids(tx, c.ID, id, n)
-	}
-	for d, err := range Docs(tx, c, "") {
-		if err != nil {
-			return nil, err
-		}
-		if !d.Deleted && d.Field(field) == id && len(all) < n {
-			all = append(all, d.ID)
-		}
-	}
-	return all, nil
-}
-
-// ids returns the ids of at most n records that are not in the trash and whose first value is v.
-func (x *Index) ids(tx engine.Tx, collection uint32, v value.Value, n int) (all []string, err error) {
-	lo := appendPart(append(x.prefix(entryKeys, collection), 0), v, x.parts[0].desc)
-	for p, err := range tx.Scan(lo, engine.PrefixEnd(lo)) {
-		if err != nil {
-			return nil, err
-		}
-		id, err := x.entryID(p.Key)
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, id); len(all) == n {
-			break
-		}
-	}
-	return all, nil
+func Referring(tx engine.Tx, c *Collection, field int, id value.Value, n int) ([]string, error) {
+	return c.driver().Referring(tx, c, field, id, n)
 }

@@ -39,7 +39,7 @@ func (f *Fault) Error() string {
 type Verifier struct {
 	c     *Collection
 	phase int
-	after []byte // key of the last pair of the phase that was looked at
+	after []byte // what the phase has looked at last
 
 	seq  uint64 // chain: the last change, and its hash
 	hash [sha256.Size]byte
@@ -55,48 +55,77 @@ type Verifier struct {
 // NewVerifier returns a Verifier of a collection.
 func NewVerifier(c *Collection) *Verifier { return &Verifier{c: c} }
 
-// Step checks the next n pairs. done is set after the last. The first fault ends the verification; it is returned as a
+// Step checks the next n pieces. done is set after the last. The first fault ends the verification; it is returned as a
 // *Fault.
 func (v *Verifier) Step(tx engine.Tx, n int) (done bool, err error) {
-	phases := []struct {
-		kind byte
-		look func(tx engine.Tx, n Counters, p engine.Pair) error
-		end  func(n Counters) (again bool, err error)
-	}{
-		{logKeys, v.link, v.endChain}, {historyKeys, v.logged, nil}, {docKeys, v.document, v.endDocuments}, {entryKeys, v.entry, nil}, {uniqueKeys, v.unique, nil},
-	}
+	phases := []func(tx engine.Tx, n Counters, most int) (more bool, err error){v.chain, v.histories, v.documents, v.indexes}
 	counters, err := ReadCounters(tx, v.c)
 	if err != nil {
 		return false, v.fault(err)
 	}
-	x := phases[v.phase]
-	lo, hi := prefix(x.kind, v.c.ID), prefix(x.kind, v.c.ID+1)
-	if v.after != nil {
-		lo = append(bytes.Clone(v.after), 0)
-	} else {
+	if v.after == nil {
 		v.begin(counters)
 	}
-	for p, err := range tx.Scan(lo, hi) {
-		if err == nil {
-			err = x.look(tx, counters, p)
-		}
-		if err != nil {
-			return false, v.fault(err)
-		}
-		v.after = bytes.Clone(p.Key)
-		if n--; n == 0 {
-			return false, nil
-		}
-	}
-	if x.end != nil {
-		again, err := x.end(counters)
-		if err != nil || again {
-			v.after = nil
-			return false, err
-		}
+	more, err := phases[v.phase](tx, counters, n)
+	if err != nil || more {
+		return false, v.fault(err)
 	}
 	v.phase, v.after = v.phase+1, nil
 	return v.phase == len(phases), nil
+}
+
+// chain looks at the log.
+func (v *Verifier) chain(tx engine.Tx, n Counters, most int) (more bool, err error) {
+	from := uint64(0)
+	if v.after != nil {
+		from = binary.BigEndian.Uint64(v.after) + 1
+	}
+	for e, err := range v.c.driver().Log(tx, v.c, from, 0, false) {
+		if err == nil {
+			err = v.link(tx, n, e)
+		}
+		if err != nil {
+			return false, err
+		}
+		v.after = binary.BigEndian.AppendUint64(nil, e.Seq)
+		if most--; most == 0 {
+			return true, nil
+		}
+	}
+	return false, v.endChain(n)
+}
+
+// documents looks at the records.
+func (v *Verifier) documents(tx engine.Tx, n Counters, most int) (more bool, err error) {
+	for d, err := range v.c.driver().Documents(tx, v.c, string(v.after)) {
+		if err == nil {
+			err = v.document(tx, n, d)
+		}
+		if err != nil {
+			return false, err
+		}
+		v.after = []byte(d.ID)
+		if most--; most == 0 {
+			return true, nil
+		}
+	}
+	more, err = v.endDocuments(n)
+	if more {
+		v.after = nil
+	}
+	return more, err
+}
+
+func (v *Verifier) histories(tx engine.Tx, _ Counters, most int) (more bool, err error) {
+	_, v.after, err = v.c.driver().Inspect(tx, v.c, Histories, v.after, most)
+	return v.after != nil, err
+}
+
+func (v *Verifier) indexes(tx engine.Tx, _ Counters, most int) (more bool, err error) {
+	looked, next, err := v.c.driver().Inspect(tx, v.c, Indexes, v.after, most)
+	v.Entries += looked
+	v.after = next
+	return next != nil, err
 }
 
 // begin prepares a phase.
@@ -114,85 +143,60 @@ func (v *Verifier) fault(err error) error {
 }
 
 func (v *Verifier) failed(ch *Change, format string, args ...any) error {
-	return &Fault{Collection: v.c.Name, Seq: ch.Seq, ID: ch.ID, Rev: ch.Rev, Text: fmt.Sprintf(format, args...)}
+	return v.c.fault(ch, format, args...)
+}
+
+func (c *Collection) fault(ch *Change, format string, args ...any) error {
+	return &Fault{Collection: c.Name, Seq: ch.Seq, ID: ch.ID, Rev: ch.Rev, Text: fmt.Sprintf(format, args...)}
 }
 
 // link looks at an entry of the log.
-func (v *Verifier) link(tx engine.Tx, n Counters, p engine.Pair) error {
+func (v *Verifier) link(tx engine.Tx, n Counters, e LogEntry) error {
 	v.Changes++
-	e, err := v.c.readLog(p)
-	if err != nil {
-		return err
-	}
-	ch, err := v.c.change(tx, e.id, e.rev)
+	ch, err := v.c.logged(tx, e)
 	if err != nil {
 		return err
 	}
 	if n.Anchor > v.seq { // older changes were removed meanwhile
 		v.seq, v.hash = n.Anchor, n.AnchorHash
 	}
-	at := &Change{Seq: e.seq, ID: e.id, Rev: e.rev}
+	at := &Change{Seq: e.Seq, ID: e.ID, Rev: e.Rev}
 	switch {
 	case ch == nil:
 		return v.failed(at, "the change is in the log but not in the history")
-	case ch.Seq != e.seq:
+	case ch.Seq != e.Seq:
 		return v.failed(at, "the change has number %d in the history", ch.Seq)
-	case e.seq <= n.Anchor:
+	case e.Seq <= n.Anchor:
 		return nil
-	case e.seq != v.seq+1:
-		return v.failed(&Change{Seq: v.seq + 1}, "the change is missing; the next one has number %d", e.seq)
-	case e.seq > n.Seq:
+	case e.Seq != v.seq+1:
+		return v.failed(&Change{Seq: v.seq + 1}, "the change is missing; the next one has number %d", e.Seq)
+	case e.Seq > n.Seq:
 		return v.failed(at, "there are only %d changes", n.Seq)
 	}
-	v.seq, v.hash = e.seq, ch.hash(v.hash)
-	if string(v.hash[:linkBytes]) != e.link {
+	v.seq, v.hash = e.Seq, ch.hash(v.hash)
+	if string(v.hash[:linkBytes]) != e.Link {
 		return v.failed(at, "the chain is broken: the change was altered or moved")
 	}
 	return nil
 }
 
-func (v *Verifier) endChain(n Counters) (bool, error) {
+func (v *Verifier) endChain(n Counters) error {
 	if n.Anchor > v.seq {
 		v.seq, v.hash = n.Anchor, n.AnchorHash
 	}
 	switch {
 	case v.seq < n.Seq:
-		return false, v.failed(&Change{Seq: v.seq + 1}, "the change is missing; %d changes were made", n.Seq)
+		return v.failed(&Change{Seq: v.seq + 1}, "the change is missing; %d changes were made", n.Seq)
 	case v.hash != n.Head:
-		return false, v.failed(&Change{Seq: v.seq}, "the chain does not end with the stored hash")
+		return v.failed(&Change{Seq: v.seq}, "the chain does not end with the stored hash")
 	}
-	return false, nil
-}
-
-// logged looks at a change in the history.
-func (v *Verifier) logged(tx engine.Tx, _ Counters, p engine.Pair) error {
-	at := bytes.IndexByte(p.Key[6:], 0)
-	if at < 0 || len(p.Key) != 6+at+9 {
-		return v.failed(&Change{}, "the history has the damaged key %x", p.Key)
-	}
-	ch, err := v.c.readChange(string(p.Key[6:6+at]), binary.BigEndian.Uint64(p.Key[6+at+1:]), p.Val)
-	if err != nil {
-		return err
-	}
-	val, ok, err := tx.Get(logKey(v.c.ID, ch.Seq))
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return v.failed(ch, "the change is in the history but not in the log")
-	}
-	e, err := v.c.readLog(engine.Pair{Key: logKey(v.c.ID, ch.Seq), Val: val})
-	if err == nil && (e.id != ch.ID || e.rev != ch.Rev) {
-		err = v.failed(ch, "the log has revision %d of record %s in its place", e.rev, e.id)
-	}
-	return err
+	return nil
 }
 
 // document looks at a record.
-func (v *Verifier) document(tx engine.Tx, n Counters, p engine.Pair) error {
+func (v *Verifier) document(tx engine.Tx, n Counters, x Document) error {
 	v.Records++
-	id := string(p.Key[6:])
-	d, err := v.c.read(id, p.Val)
+	d, err := v.c.read(x.ID, x.Val)
 	if err != nil {
 		return err
 	}
@@ -201,33 +205,10 @@ func (v *Verifier) document(tx engine.Tx, n Counters, p engine.Pair) error {
 	} else {
 		v.live++
 	}
-	if err := v.compare(tx, n, d, p.Val); err != nil {
+	if err := v.compare(tx, n, d, x.Val); err != nil {
 		return err
 	}
-	for i := range v.c.stored {
-		x := &v.c.stored[i]
-		if !x.Ready {
-			continue
-		}
-		if _, ok, err := tx.Get(x.entryKey(v.c.ID, d)); err != nil || !ok {
-			return orFault(err, v.failed(&Change{ID: id, Rev: d.Rev}, "the record is not in index %s", x.Name))
-		}
-		key := x.uniqueKey(v.c.ID, d)
-		if key == nil {
-			continue
-		}
-		if val, ok, err := tx.Get(key); err != nil || !ok || string(val) != id {
-			return orFault(err, v.failed(&Change{ID: id, Rev: d.Rev}, "the record does not own its values in the unique index %s", x.Name))
-		}
-	}
-	return nil
-}
-
-func orFault(err, fault error) error {
-	if err != nil {
-		return err
-	}
-	return fault
+	return v.c.driver().Indexed(tx, v.c, d)
 }
 
 // compare compares a record with its history, back to a full copy.
@@ -303,55 +284,3 @@ func (v *Verifier) endDocuments(n Counters) (again bool, err error) {
 
 // maxTries is how often the records are counted before the counters are left alone.
 const maxTries = 3
-
-// entry looks at an entry of an index.
-func (v *Verifier) entry(tx engine.Tx, _ Counters, p engine.Pair) error {
-	v.Entries++
-	x := v.index(p.Key)
-	if x == nil {
-		return nil
-	}
-	id, err := x.entryID(p.Key)
-	if err != nil {
-		return err
-	}
-	d, err := Get(tx, v.c, id)
-	if err != nil {
-		return err
-	}
-	if d == nil || !bytes.Equal(x.entryKey(v.c.ID, d), p.Key) {
-		return v.failed(&Change{ID: id}, "index %s has an entry that does not belong to the record", x.Name)
-	}
-	return nil
-}
-
-// unique looks at the values of a record in a unique index.
-func (v *Verifier) unique(tx engine.Tx, _ Counters, p engine.Pair) error {
-	v.Entries++
-	x := v.index(p.Key)
-	if x == nil {
-		return nil
-	}
-	d, err := Get(tx, v.c, string(p.Val))
-	if err != nil {
-		return err
-	}
-	if d == nil || !bytes.Equal(x.uniqueKey(v.c.ID, d), p.Key) {
-		return v.failed(&Change{ID: string(p.Val)}, "the unique index %s has values that do not belong to the record", x.Name)
-	}
-	return nil
-}
-
-// index returns the index of a key, nil if it is of one that is no longer used.
-func (v *Verifier) index(key []byte) *Index {
-	if len(key) < entryPrefixBytes-1 {
-		return nil
-	}
-	id := binary.BigEndian.Uint16(key[6:])
-	for i := range v.c.stored {
-		if v.c.stored[i].ID == id {
-			return &v.c.stored[i]
-		}
-	}
-	return nil
-}

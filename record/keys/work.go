@@ -27,6 +27,7 @@ type Work struct {
 	Rewrite    bool     `json:"rewrite,omitempty"` // records are written again, as the new description has them
 	Sweep      []uint16 `json:"sweep,omitempty"`   // indexes whose entries are deleted
 	Drop       string   `json:"drop,omitempty"`    // the collection had this name, and is deleted
+	Native     bool     `json:"native,omitempty"`  // it belonged to the Driver of the engine
 	After      string   `json:"after,omitempty"`   // id of the last record that is done
 	Done       uint64   `json:"done,omitempty"`    // records that are done
 
@@ -145,7 +146,7 @@ func Drop(tx engine.Tx, c *Collection) error {
 	if err := tx.Delete(schemaKey(c.Name)); err != nil {
 		return err
 	}
-	if err := (&Work{Collection: c.ID, Drop: c.Name}).save(tx); err != nil {
+	if err := (&Work{Collection: c.ID, Drop: c.Name, Native: c.own != nil}).save(tx); err != nil {
 		return err
 	}
 	return bumpEpoch(tx)
@@ -178,13 +179,13 @@ func (w *Work) Step(tx engine.Tx, all []*Collection, c *Collection) error {
 			if !errors.As(err, &dup) && !errors.As(err, &long) {
 				return err
 			}
-			w.Failed = fmt.Sprintf("record %s: %v", p.id, err)
+			w.Failed = fmt.Sprintf("record %s: %v", p.ID, err)
 			if dup != nil {
 				w.Failed += ", " + dup.ID
 			}
 			return w.save(tx)
 		}
-		w.After = p.id
+		w.After = p.ID
 		w.Done++
 	}
 	if len(batch) > 0 {
@@ -193,24 +194,15 @@ func (w *Work) Step(tx engine.Tx, all []*Collection, c *Collection) error {
 	return w.finish(tx, all, c)
 }
 
-// stored is a record as it is stored.
-type stored struct {
-	id  string
-	val []byte
-}
-
 // batch returns the next records, none if there are no more.
-func (w *Work) batch(tx engine.Tx, c *Collection) (batch []stored, err error) {
-	lo, size := docKey(c.ID, w.After), 0
-	if w.After != "" {
-		lo = append(lo, 0)
-	}
-	for p, err := range tx.Scan(lo, prefix(docKeys, c.ID+1)) {
+func (w *Work) batch(tx engine.Tx, c *Collection) (batch []Document, err error) {
+	size := 0
+	for x, err := range c.driver().Documents(tx, c, w.After) {
 		if err != nil {
 			return nil, err
 		}
-		batch = append(batch, stored{string(p.Key[6:]), bytes.Clone(p.Val)})
-		if size += len(p.Val); len(batch) == MaxStepRecords || size >= MaxStepBytes {
+		batch = append(batch, Document{x.ID, bytes.Clone(x.Val)})
+		if size += len(x.Val); len(batch) == MaxStepRecords || size >= MaxStepBytes {
 			break
 		}
 	}
@@ -218,21 +210,13 @@ func (w *Work) batch(tx engine.Tx, c *Collection) (batch []stored, err error) {
 }
 
 // record does one record.
-func (w *Work) record(tx engine.Tx, c *Collection, s stored) error {
-	d, err := c.read(s.id, s.val)
+func (w *Work) record(tx engine.Tx, c *Collection, s Document) error {
+	d, err := c.read(s.ID, s.Val)
 	if err != nil {
 		return err
 	}
-	for i := range c.stored {
-		if c.stored[i].Ready {
-			continue
-		}
-		if err := c.stored[i].check(tx, c.ID, d); err != nil {
-			return err
-		}
-		if err := c.stored[i].write(tx, c.ID, nil, d); err != nil {
-			return err
-		}
+	if err := c.driver().Build(tx, c, d); err != nil {
+		return err
 	}
 	if !w.Rewrite || d.Deleted { // a record in the trash is written when it is restored
 		return nil
@@ -240,14 +224,14 @@ func (w *Work) record(tx engine.Tx, c *Collection, s stored) error {
 	after := *d
 	after.Data = c.Fill(d.Data)
 	text := appendDoc(nil, c, &after)
-	if bytes.Equal(text, s.val) {
+	if bytes.Equal(text, s.Val) {
 		return nil
 	}
 	var envelope Doc
-	was, _ := envelope.readEnvelope(s.val) // was read before
+	was, _ := envelope.readEnvelope(s.Val) // was read before
 	now, _ := envelope.readEnvelope(text)
 	if o := members(was); o.equal(members(now)) {
-		return tx.Put(docKey(c.ID, d.ID), text)
+		return c.driver().Put(tx, c, d, &after, text)
 	}
 	at := tx.Now().UTC()
 	after.Rev++
@@ -265,11 +249,8 @@ func (w *Work) finish(tx engine.Tx, all []*Collection, c *Collection) error {
 
 // stepSweep deletes entries of an index.
 func (w *Work) stepSweep(tx engine.Tx, c *Collection) error {
-	x := Index{ID: w.Sweep[0]}
-	for _, kind := range []byte{entryKeys, uniqueKeys} {
-		if n, err := deleteSome(tx, x.prefix(kind, c.ID)); err != nil || n > 0 {
-			return err
-		}
+	if n, err := c.driver().Sweep(tx, c.ID, w.Sweep[0]); err != nil || n > 0 {
+		return err
 	}
 	if w.Sweep = w.Sweep[1:]; len(w.Sweep) > 0 {
 		return w.save(tx)
@@ -281,54 +262,35 @@ func (w *Work) stepSweep(tx engine.Tx, c *Collection) error {
 	return tx.Delete(workKey(c.ID))
 }
 
-// stepDrop deletes keys of a collection.
+// stepDrop deletes some of a collection.
 func (w *Work) stepDrop(tx engine.Tx) error {
-	for _, kind := range []byte{docKeys, entryKeys, uniqueKeys, historyKeys, logKeys, counterKeys, versionKeys} {
-		n, err := deleteSome(tx, prefix(kind, w.Collection))
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			w.Done += uint64(n)
-			return w.save(tx)
+	d := Driver(ordered{})
+	if w.Native {
+		if d = ownDriver(tx); d == nil {
+			return engine.Errorf(engine.CodeUnsupported, "record: drop collection %s: %w", w.Drop, errNoTables)
 		}
 	}
-	return tx.Delete(workKey(w.Collection))
-}
-
-// deleteSome deletes at most MaxStepRecords keys with a prefix, and returns how many.
-func deleteSome(tx engine.Tx, prefix []byte) (n int, err error) {
-	var some [][]byte
-	for p, err := range tx.Scan(prefix, engine.PrefixEnd(prefix)) {
-		if err != nil {
-			return 0, err
-		}
-		if some = append(some, bytes.Clone(p.Key)); len(some) == MaxStepRecords {
-			break
+	n, err := d.Drop(tx, w.Collection)
+	for _, kind := range []byte{counterKeys, versionKeys} {
+		if err == nil && n == 0 {
+			n, err = deleteSome(tx, prefix(kind, w.Collection))
 		}
 	}
-	for _, key := range some {
-		if err := tx.Delete(key); err != nil {
-			return 0, err
-		}
+	switch {
+	case err != nil:
+		return err
+	case n == 0:
+		return tx.Delete(workKey(w.Collection))
 	}
-	return len(some), nil
+	w.Done += uint64(n)
+	return w.save(tx)
 }
 
 // ChangedSince yields the ids of the records that changes after seq are about, one for each change.
 func ChangedSince(tx engine.Tx, c *Collection, seq uint64) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for p, err := range tx.Scan(logKey(c.ID, seq+1), prefix(logKeys, c.ID+1)) {
-			if err != nil {
-				yield("", err)
-				return
-			}
-			_, n := binary.Uvarint(p.Val)
-			if n <= 0 || len(p.Val) < n+linkBytes {
-				yield("", engine.Errorf(engine.CodeCorrupt, "the log of collection %s is damaged", c.Name))
-				return
-			}
-			if !yield(string(p.Val[n+linkBytes:]), nil) {
+		for e, err := range c.driver().Log(tx, c, seq+1, 0, false) {
+			if !yield(e.ID, err) || err != nil {
 				return
 			}
 		}
