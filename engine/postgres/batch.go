@@ -1,0 +1,253 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/skerrydb/skerry/btree"
+	"github.com/skerrydb/skerry/engine"
+)
+
+// batch is what one transaction of PostgreSQL is made of.
+type batch struct {
+	x     *executor
+	base  engine.Position // before it
+	pos   engine.Position // after its last transaction
+	at    int64           // time of its last transaction, in microseconds
+	total int64           // bytes of all changes up to there
+	clock int64           // the server's when the lock was taken
+	begun time.Time
+
+	over  *btree.Pairs      // what was written; a marked value is a deletion
+	known map[string][]byte // what was read from the table; nil: there is no such key
+	ahead [][]byte          // announced keys that are to be read with the next read
+	bytes int               // written by transactions that are to be committed
+
+	failed error // of the session, in a read: the batch cannot be committed
+
+	// One element for each transaction that wrote.
+	poss, ats, totals []int64
+	writes            [][]byte
+}
+
+// errBlamed says that a batch must be tried again without the calls that have an error.
+var errBlamed = errors.New("a call of the batch failed")
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// within returns a context for one round trip.
+func (d *DB) within() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(d.ctx, statementTime)
+}
+
+// batch runs and commits pending calls. If it returns an error, nothing was committed and the
+// calls are still pending, except that an unknown outcome has been reported to them.
+func (x *executor) batch() error {
+	b, err := x.begin()
+	if err != nil {
+		return err
+	}
+	var run []*call
+	for _, c := range x.pending {
+		if b.bytes >= maxBatchBytes || b.failed != nil {
+			break
+		}
+		if !c.claim() {
+			c.next = c.n // nobody waits for it
+			continue
+		}
+		b.run(c)
+		c.pos = b.pos
+		c.rest()
+		run = append(run, c)
+	}
+	if b.failed != nil {
+		return b.blame(run)
+	}
+	if err := b.commit(); err != nil {
+		return err
+	}
+	for _, c := range run {
+		if c.committed = c.next; c.over() {
+			c.finish()
+		}
+	}
+	x.forget((*call).over)
+	return nil
+}
+
+// begin takes the lock.
+func (x *executor) begin() (*batch, error) {
+	ctx, cancel := x.d.within()
+	defer cancel()
+	b := &batch{x: x, over: btree.NewPairs(), known: map[string][]byte{}}
+	var send pgx.Batch
+	send.Queue(beginSQL)
+	send.Queue(x.d.sql.lock).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&b.base, &b.at, &b.total, &b.clock)
+	})
+	if err := x.conn.SendBatch(ctx, &send).Close(); err != nil {
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil, engine.Errorf(engine.CodeCorrupt, "postgres: table %s.pos is empty: somebody has changed Skerry's tables", x.d.schema)
+		}
+		return nil, err
+	}
+	b.pos, b.begun = b.base, time.Now()
+	return b, nil
+}
+
+// blame finds out, after a read has failed, whether the last call that ran is the reason.
+func (b *batch) blame(run []*call) error {
+	if last := run[len(run)-1]; !passing(b.failed) && !lost(b.failed) {
+		last.err = b.x.d.fault(b.failed)
+		return errBlamed
+	}
+	return b.failed
+}
+
+// run runs the transactions of a call in a goroutine that they may end.
+func (b *batch) run(c *call) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var tx *writeTx
+		returned := false
+		defer func() {
+			if !returned {
+				tx.undo(0)
+				tx.ended, c.exited = true, true
+			}
+		}()
+		for c.next < c.n && b.bytes < maxBatchBytes && b.failed == nil && c.panicked == nil {
+			tx = b.newTx()
+			b.transact(c, tx)
+			c.next++
+		}
+		returned = true
+	}()
+	<-done
+}
+
+// transact runs one transaction.
+func (b *batch) transact(c *call, tx *writeTx) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if v := recover(); v != nil {
+			tx.undo(0)
+			tx.ended = true
+			c.panicked = &panicked{v}
+			b.x.d.o.Logger.Error("a transaction panicked; it was undone", "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	err := c.fn(tx, c.next)
+	returned = true
+	if err == nil {
+		err = tx.broken
+	}
+	tx.ended = true
+	b.x.d.transactions.Add(1)
+	if err != nil {
+		tx.undo(0)
+		if !c.each {
+			c.fnErr = err
+		}
+		return
+	}
+	if len(tx.touched) > 0 {
+		b.add(tx)
+	}
+}
+
+// add takes a transaction that wrote into the batch.
+func (b *batch) add(tx *writeTx) {
+	var writes []byte
+	for _, key := range tx.touched {
+		v, _ := b.over.Get(key)
+		writes = appendWrite(writes, key, v.Bytes, v.Marked)
+	}
+	b.pos++
+	b.at = tx.now
+	b.bytes += tx.size
+	b.total += int64(len(writes))
+	b.poss, b.ats, b.totals = append(b.poss, int64(b.pos)), append(b.ats, b.at), append(b.totals, b.total)
+	b.writes = append(b.writes, writes)
+}
+
+// commit ends the transaction. If it returns an error, nothing was committed, unless that is
+// ErrOutcomeUnknown.
+func (b *batch) commit() error {
+	d := b.x.d
+	ctx, cancel := d.within()
+	defer cancel()
+	d.batches.Add(1)
+	if len(b.poss) == 0 {
+		d.advance(b.base)
+		if _, err := b.x.conn.Exec(ctx, "ROLLBACK"); err != nil {
+			b.x.disconnect()
+		}
+		return nil
+	}
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // it never fails
+	send := b.statements(id)
+	if err := b.x.conn.SendBatch(ctx, send).Close(); err != nil {
+		if !lost(err) {
+			return err
+		}
+		return b.settle(id, err)
+	}
+	b.committed()
+	return nil
+}
+
+// committed tells everybody in this process.
+func (b *batch) committed() {
+	b.x.d.advance(b.pos)
+	b.x.d.changesMade.Add(uint64(len(b.poss)))
+	select {
+	case b.x.d.trimNow <- struct{}{}:
+	default:
+	}
+}
+
+// statements returns what is sent at the end.
+func (b *batch) statements(id []byte) *pgx.Batch {
+	d := b.x.d
+	var puts, vals, dels [][]byte
+	for k, v := range b.over.Ascend(nil, nil) {
+		if v.Marked {
+			dels = append(dels, k)
+		} else {
+			puts, vals = append(puts, k), append(vals, notNil(v.Bytes))
+		}
+	}
+	send := &pgx.Batch{}
+	if len(dels) > 0 {
+		send.Queue(d.sql.del, dels)
+	}
+	if len(puts) > 0 {
+		send.Queue(d.sql.put, puts, vals)
+	}
+	send.Queue(d.sql.change, b.poss, b.ats, b.totals, b.writes, id)
+	send.Queue(d.sql.moved, int64(b.pos), b.at, b.total)
+	send.Queue(d.sql.notify, d.channel(), strconv.FormatUint(uint64(b.pos), 10))
+	send.Queue("COMMIT")
+	return send
+}
+
+// notNil returns b, which PostgreSQL must not take for NULL.
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

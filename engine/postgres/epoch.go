@@ -1,0 +1,119 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// A server that was promoted from an asynchronous standby, or restored, may lack the last
+// commits. Before its first batch there an executor begins a new epoch, so that no position
+// has two meanings (docs/decisions/0033). It recognises such a server by its timeline, and a
+// copy of the tables in another cluster of databases by the identifier of that.
+
+// epochBits is how many bits of a position count commits. The others are the epoch.
+const epochBits = 48
+
+// epoch is one that is not the first.
+type epoch struct {
+	first engine.Position // the position with which it begins; it has no change
+	fork  engine.Position // the last one of the epochs before that was kept
+}
+
+const placeSQL = `SELECT (SELECT system_identifier FROM pg_control_system()), ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint`
+
+// beginEpoch begins an epoch if the server is not the one that committed the last batch.
+func (x *executor) beginEpoch(ctx context.Context) error {
+	var id, timeline, oldID, oldTimeline int64
+	if err := x.conn.QueryRow(ctx, placeSQL).Scan(&id, &timeline); err != nil {
+		if lost(err) {
+			return err
+		}
+		x.d.o.Logger.Warn("postgres: the server does not show its timeline, so a failover that loses commits would not be noticed", "error", err)
+		return nil
+	}
+	if err := x.conn.QueryRow(ctx, x.d.rewrite("SELECT server, timeline FROM SCHEMA.pos")).Scan(&oldID, &oldTimeline); err != nil {
+		return err
+	}
+	if oldID == id && oldTimeline == timeline {
+		return nil
+	}
+	return pgx.BeginFunc(ctx, x.conn, func(tx pgx.Tx) error {
+		var pos, at int64
+		if err := tx.QueryRow(ctx, x.d.rewrite("SELECT pos, at, server, timeline FROM SCHEMA.pos FOR UPDATE")).Scan(&pos, &at, &oldID, &oldTimeline); err != nil {
+			return err
+		}
+		if oldID == id && oldTimeline == timeline { // another process was faster
+			return nil
+		}
+		if oldID != 0 {
+			fork := pos
+			pos = (pos>>epochBits+1)<<epochBits | pos&(1<<epochBits-1)
+			at++
+			if _, err := tx.Exec(ctx, x.d.rewrite("INSERT INTO SCHEMA.epoch (first, fork, at) VALUES ($1, $2, $3)"), pos, fork, at); err != nil {
+				return err
+			}
+			x.d.o.Logger.Warn("postgres: another server has taken over, or data was restored; commits that it does not have are lost",
+				"last_position_kept", fork, "next_position", pos+1)
+		}
+		if _, err := tx.Exec(ctx, x.d.rewrite("UPDATE SCHEMA.pos SET pos = $1, at = $2, server = $3, timeline = $4"), pos, at, id, timeline); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, x.d.sql.notify, x.d.channel(), strconv.FormatInt(pos, 10))
+		return err
+	})
+}
+
+// loadEpochs returns the epochs in order. They are read again if there is a newer one than
+// those known.
+func (d *DB) loadEpochs(ctx context.Context) ([]epoch, error) {
+	d.mu.Lock()
+	now, known := d.pos>>epochBits, d.epochs
+	d.mu.Unlock()
+	if now == 0 || len(known) > 0 && known[len(known)-1].first>>epochBits >= now {
+		return known, nil
+	}
+	c, err := d.work.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := c.Query(ctx, d.rewrite("SELECT first, fork FROM SCHEMA.epoch ORDER BY first"))
+	if err == nil {
+		known, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e epoch, err error) {
+			err = row.Scan(&e.first, &e.fork)
+			return e, err
+		})
+	}
+	if err != nil {
+		d.work.drop(c)
+		return nil, err
+	}
+	d.work.put(c)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.epochs = known
+	return known, nil
+}
+
+// isLost reports whether p is the position of a commit that was lost.
+func isLost(epochs []epoch, p engine.Position) bool {
+	for _, e := range epochs {
+		if p < e.first {
+			return p > e.fork
+		}
+	}
+	return false
+}
+
+// following returns the position of the first change after p, which is not lost.
+func following(epochs []epoch, p engine.Position) engine.Position {
+	for _, e := range epochs {
+		if p == e.fork {
+			p = e.first
+		}
+	}
+	return p + 1
+}

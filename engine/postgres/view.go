@@ -1,0 +1,332 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// View implements engine.Engine.
+//
+// Its first read is one statement, which also reads the row of table pos, so that a view of
+// one read is one round trip and its position is exact. The second read begins a REPEATABLE
+// READ transaction. If that shows another position, fn runs again, from the start in such a
+// transaction.
+func (d *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if d.server.standby && r.Level == engine.Linearizable {
+		return 0, engine.Errorf(engine.CodeUnsupported, "postgres: a standby may be behind, so it cannot serve linearizable reads: ask for a session or local one, or read from the primary")
+	}
+	giveUp := time.Now().Add(d.o.Patience)
+	whole := false
+	for try := 1; ; try++ {
+		if err := d.await(ctx, r.AtLeast); err != nil {
+			return 0, err
+		}
+		t := &viewTx{d: d, ctx: ctx, r: r, whole: whole}
+		err := t.run(fn)
+		switch {
+		case t.stale:
+			whole = true
+			d.rerun.Add(1)
+		case t.failed == nil && t.pos < r.AtLeast && err == nil:
+			// A standby, or one that was promoted, has not got there: await asks the server.
+		case t.failed == nil:
+			return t.pos, err
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case !passing(t.failed) || try >= maxTries || time.Now().After(giveUp):
+			return 0, d.fault(t.failed)
+		default:
+			d.views.purge() // the others are of the same server
+			if err := d.backoff(ctx, try); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+// backoff waits before a read is tried again.
+func (d *DB) backoff(ctx context.Context, try int) error {
+	if try == 1 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.closing:
+		return engine.ErrClosed
+	case <-time.After(min(5*time.Millisecond<<try, time.Second)):
+		return nil
+	}
+}
+
+// viewTx is a transaction of View.
+type viewTx struct {
+	d     *DB
+	ctx   context.Context
+	r     engine.Read
+	whole bool // begin with a REPEATABLE READ transaction
+
+	head
+	began bool    // head is set
+	conn  *pooled // within a transaction; nil: none was begun
+	now   int64   // 0: not decided yet
+	ended bool
+
+	ahead [][]byte          // announced keys that are to be read with the next Get
+	known map[string][]byte // values of announced keys; nil: there is none
+
+	stale  bool  // the transaction shows another position than the first read
+	failed error // of the session
+}
+
+var errStale = engine.Errorf(engine.CodeConflict, "the view runs again: its first read was of an older position")
+
+func (t *viewTx) run(fn func(engine.Tx) error) error {
+	defer t.end()
+	if err := fn(t); err != nil {
+		return err
+	}
+	return t.begin()
+}
+
+// end gives the connection back. Nobody waits for its transaction to end.
+func (t *viewTx) end() {
+	t.ended = true
+	c := t.conn
+	if c == nil {
+		return
+	}
+	if t.failed != nil {
+		t.d.views.drop(c)
+		return
+	}
+	go func() {
+		ctx, cancel := t.d.within()
+		defer cancel()
+		if _, err := c.Exec(ctx, "COMMIT"); err != nil {
+			t.d.views.drop(c)
+		} else {
+			t.d.views.put(c)
+		}
+	}()
+}
+
+// fail notes why the session is of no use any more.
+func (t *viewTx) fail(err error) error {
+	t.failed = err
+	return t.d.fault(err)
+}
+
+// usable returns an error if nothing can be read.
+func (t *viewTx) usable() error {
+	switch {
+	case t.ended:
+		return errEnded
+	case t.stale:
+		return errStale
+	case t.failed != nil:
+		return t.d.fault(t.failed)
+	}
+	return nil
+}
+
+// begin reads the head, if nothing was read.
+func (t *viewTx) begin() error {
+	if err := t.usable(); err != nil || t.began {
+		return err
+	}
+	return t.single(t.d.sql.head, nil, nil)
+}
+
+// single reads the head with one more value in one statement, without a transaction.
+func (t *viewTx) single(sql string, args []any, into *[]byte) error {
+	c, err := t.d.views.get(t.ctx)
+	if err != nil {
+		return t.fail(err)
+	}
+	to := []any{&t.pos, &t.at, &t.clock, into}
+	if into == nil {
+		to = to[:3]
+	}
+	if err := c.QueryRow(t.ctx, sql, args...).Scan(to...); err != nil {
+		t.d.views.drop(c)
+		return t.fail(err)
+	}
+	t.d.views.put(c)
+	t.seen()
+	return nil
+}
+
+// seen is called once the head is known.
+func (t *viewTx) seen() {
+	t.began = true
+	t.d.advance(t.pos)
+}
+
+// Get implements engine.Tx.
+func (t *viewTx) Get(key []byte) (val []byte, ok bool, err error) {
+	if err := t.usable(); err != nil {
+		return nil, false, err
+	}
+	if v, ok := t.known[string(key)]; ok {
+		return v, v != nil, nil
+	}
+	if len(t.ahead) > 0 {
+		ask := append(t.ahead, key)
+		t.ahead = nil
+		vals, err := t.GetMany(ask)
+		if err != nil {
+			return nil, false, err
+		}
+		for i, v := range vals {
+			t.known[string(ask[i])] = v
+		}
+		val = vals[len(vals)-1]
+		return val, val != nil, nil
+	}
+	if !t.began && !t.whole {
+		err := t.single(t.d.sql.getFirst, []any{notNil(key)}, &val)
+		return val, val != nil, err
+	}
+	err = t.query(t.d.sql.get, []any{notNil(key)}, []any{&val}, func() error { ok = true; return nil })
+	return val, ok, err
+}
+
+// GetMany implements engine.ManyGetter.
+func (t *viewTx) GetMany(keys [][]byte) ([][]byte, error) {
+	if len(keys) == 1 {
+		val, _, err := t.Get(keys[0])
+		return [][]byte{val}, err
+	}
+	found := make(map[string][]byte, len(keys))
+	ask := make([][]byte, len(keys))
+	for i, key := range keys {
+		ask[i] = notNil(key)
+	}
+	var k, v []byte
+	if err := t.query(t.d.sql.many, []any{ask}, []any{&k, &v}, func() error { found[string(k)] = v; return nil }); err != nil {
+		return nil, err
+	}
+	vals := make([][]byte, len(keys))
+	for i, key := range keys {
+		vals[i] = found[string(key)]
+	}
+	return vals, nil
+}
+
+// Expects implements engine.Expecter.
+func (t *viewTx) Expects() bool { return !t.ended }
+
+// Expect implements engine.Expecter: the keys are read with the next Get of an unknown key.
+func (t *viewTx) Expect(keys [][]byte) {
+	if t.ended {
+		return
+	}
+	if t.known == nil {
+		t.known = map[string][]byte{}
+	}
+	for _, key := range keys {
+		if _, ok := t.known[string(key)]; !ok && len(t.ahead) < maxAhead {
+			t.ahead = append(t.ahead, bytes.Clone(key))
+		}
+	}
+}
+
+// query reads within the REPEATABLE READ transaction, which it begins if there is none.
+func (t *viewTx) query(sql string, args, into []any, each func() error) error {
+	if err := t.usable(); err != nil {
+		return err
+	}
+	if t.conn != nil {
+		rows, err := t.conn.Query(t.ctx, sql, args...)
+		if err == nil {
+			_, err = pgx.ForEachRow(rows, into, each)
+		}
+		if err != nil {
+			return t.fail(err)
+		}
+		return nil
+	}
+	c, err := t.d.views.get(t.ctx)
+	if err != nil {
+		return t.fail(err)
+	}
+	t.conn = c
+	var send pgx.Batch
+	var h head
+	send.Queue(viewSQL)
+	send.Queue(t.d.sql.head).QueryRow(func(row pgx.Row) error {
+		err := row.Scan(&h.pos, &h.at, &h.clock)
+		if t.stale = err == nil && t.began && h.pos != t.pos; t.stale {
+			return errStale
+		}
+		return err
+	})
+	send.Queue(sql, args...).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, into, each)
+		return err
+	})
+	err = c.SendBatch(t.ctx, &send).Close()
+	switch {
+	case t.stale && (err == nil || errors.Is(err, errStale)):
+		return errStale
+	case err != nil:
+		t.stale = false
+		return t.fail(err)
+	}
+	if !t.began {
+		t.head = h
+		t.seen()
+	}
+	return nil
+}
+
+// Put implements engine.Tx.
+func (t *viewTx) Put(_, _ []byte) error { return engine.ErrReadOnly }
+
+// Delete implements engine.Tx.
+func (t *viewTx) Delete([]byte) error { return engine.ErrReadOnly }
+
+// Scan implements engine.Tx.
+func (t *viewTx) Scan(lo, hi []byte) iter.Seq2[engine.Pair, error] {
+	return pages(t.d, t.query, lo, hi, false)
+}
+
+// ScanBack implements engine.Tx.
+func (t *viewTx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] {
+	return pages(t.d, t.query, lo, hi, true)
+}
+
+// Now implements engine.Tx.
+func (t *viewTx) Now() time.Time {
+	if t.now == 0 {
+		_ = t.begin() // the next read, or the end, returns the error
+		t.now = t.d.time(t.clock, t.at)
+	}
+	return time.UnixMicro(t.now)
+}
+
+// AsOf implements engine.Tx. A weaker read than a linearizable one takes the time of its
+// position, which is the same in every process.
+func (t *viewTx) AsOf() time.Time {
+	if t.r.Level == engine.Linearizable {
+		return t.Now()
+	}
+	t.Now()
+	return time.UnixMicro(t.at)
+}
+
+var (
+	_ engine.ManyGetter = (*viewTx)(nil)
+	_ engine.Expecter   = (*viewTx)(nil)
+)
