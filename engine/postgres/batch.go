@@ -28,6 +28,7 @@ type batch struct {
 	known map[string][]byte // what was read from the table; nil: there is no such key
 	ahead [][]byte          // announced keys that are to be read with the next read
 	bytes int               // written by transactions that are to be committed
+	fence fence
 
 	failed error // of the session, in a read: the batch cannot be committed
 
@@ -35,6 +36,15 @@ type batch struct {
 	poss, ats, totals []int64
 	writes            [][]byte
 }
+
+// fence says whether engine.FenceKey has a value.
+type fence uint8
+
+const (
+	fenceUnknown fence = iota
+	fenceDown
+	fenceUp
+)
 
 // errBlamed says that a batch must be tried again without the calls that have an error.
 var errBlamed = errors.New("a call of the batch failed")
@@ -92,6 +102,12 @@ func (x *executor) begin() (*batch, error) {
 	send.Queue(x.d.sql.lock).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&b.base, &b.at, &b.total, &b.clock)
 	})
+	send.Queue(x.d.sql.get, []byte(engine.FenceKey)).Query(func(rows pgx.Rows) error { // every writer looks there
+		var v []byte
+		b.known[engine.FenceKey] = nil
+		_, err := pgx.ForEachRow(rows, []any{&v}, func() error { b.known[engine.FenceKey] = v; return nil })
+		return err
+	})
 	if err := x.conn.SendBatch(ctx, &send).Close(); err != nil {
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil, engine.Errorf(engine.CodeCorrupt, "postgres: table %s.pos is empty: somebody has changed Skerry's tables", x.d.schema)
@@ -138,6 +154,9 @@ func (b *batch) run(c *call) {
 func (b *batch) transact(c *call, tx *writeTx) {
 	returned := false
 	defer func() {
+		if tx.fencing {
+			b.fence = fenceUnknown
+		}
 		if returned {
 			return
 		}

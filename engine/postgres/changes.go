@@ -106,18 +106,23 @@ func (f *follower) page(pos engine.Position) (more bool, err error) {
 	case len(list) == 0 || list[0].Pos != next:
 		return false, engine.Errorf(engine.CodeTruncated, "the changes after position %d are no longer kept", f.at)
 	}
+	return f.pass(list, epochs), nil
+}
+
+// pass yields the changes that follow without a gap. It returns false when the reader stops.
+func (f *follower) pass(list []engine.Change, epochs []epoch) (more bool) {
 	for _, c := range list {
 		if f.ctx.Err() != nil {
-			return false, nil
+			return false
 		}
 		if c.Pos != following(epochs, f.at) {
-			return true, nil // an epoch begins between them, or changes were deleted: look again
+			return true // an epoch begins between them, or changes were deleted: look again
 		}
 		if f.at = c.Pos; !f.yield(c, nil) {
-			return false, nil
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 // readChanges reads some of the changes after a position.

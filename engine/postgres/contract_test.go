@@ -2,36 +2,16 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"net/url"
-	"os"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/skerrydb/skerry/ci/pgserver"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/enginetest"
 )
-
-// database returns the URL of a new, empty database.
-func database(tb enginetest.T) string {
-	ctx := context.Background()
-	base := os.Getenv("PGTEST")
-	c, err := pgx.Connect(ctx, base)
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
-	defer c.Close(ctx)
-	var name string
-	if err := c.QueryRow(ctx, "SELECT 'db' || replace(gen_random_uuid()::text, '-', '')").Scan(&name); err != nil {
-		tb.Fatalf("%v", err)
-	}
-	if _, err := c.Exec(ctx, "CREATE DATABASE "+name); err != nil {
-		tb.Fatalf("%v", err)
-	}
-	u, _ := url.Parse(base)
-	u.Path = "/" + name
-	return u.String()
-}
 
 func open(tb enginetest.T, at string, o Options) *DB {
 	tb.Helper()
@@ -46,11 +26,25 @@ func open(tb enginetest.T, at string, o Options) *DB {
 	return d
 }
 
+// withSchema returns the URL of a database with a schema of Skerry's.
+func withSchema(tb enginetest.T, at, schema string) string {
+	u, err := url.Parse(at)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	q := u.Query()
+	q.Set("schema", schema)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
 // cut ends all sessions of a database.
 func cut(tb enginetest.T, at string) {
 	tb.Helper()
 	ctx := context.Background()
-	c, err := pgx.Connect(ctx, at)
+	u, _ := url.Parse(at)
+	u.RawQuery = ""
+	c, err := pgx.Connect(ctx, u.String())
 	if err != nil {
 		tb.Fatalf("%v", err)
 	}
@@ -61,11 +55,13 @@ func cut(tb enginetest.T, at string) {
 }
 
 func TestContract(t *testing.T) {
+	database, cases := pgserver.Shared(t).Database(t), 0
 	var at string
 	o := Options{History: 1000}
 	again := func(t enginetest.T) engine.Engine { return open(t, at, o) }
 	enginetest.Run(enginetest.Adapt(t), func(t enginetest.T) engine.Engine {
-		at = database(t)
+		cases++
+		at = withSchema(t, database, fmt.Sprint("case", cases))
 		return again(t)
 	}, enginetest.Options{
 		Reopen: again, Second: again, Cut: func(t enginetest.T) { cut(t, at) }, History: 2000, Steps: 300,

@@ -91,7 +91,7 @@ func newDB(cfg *pgx.ConnConfig, schema string, o Options) *DB {
 func (d *DB) Promises() engine.Promises {
 	return engine.Promises{
 		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: d.server.weak() == "",
-		Snapshot: true, Clock: true, Positions: true, ExactPositions: true, DistinctTimes: true,
+		Snapshot: true, Clock: true, Positions: true, ExactPositions: true, DistinctTimes: true, Fence: true,
 		MaxKeyBytes: MaxKeyBytes, MaxValBytes: MaxValBytes, MaxTxBytes: MaxTxBytes,
 	}
 }

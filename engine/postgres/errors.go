@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -12,16 +11,15 @@ import (
 
 // SQLSTATEs that the engine knows by name. See appendix A of PostgreSQL's documentation.
 const (
-	stateUniqueViolation = "23505"
-	stateReadOnly        = "25006" // read_only_sql_transaction
-	stateIdleTooLong     = "25P03" // idle_in_transaction_session_timeout
-	stateNoDatabase      = "3D000"
-	stateBadPassword     = "28P01"
-	stateNoRight         = "42501"
-	stateNoTable         = "42P01"
-	stateDiskFull        = "53100"
-	stateLockTimeout     = "55P03"
-	stateCancelled       = "57014" // also statement_timeout
+	stateReadOnly    = "25006" // read_only_sql_transaction
+	stateIdleTooLong = "25P03" // idle_in_transaction_session_timeout
+	stateNoDatabase  = "3D000"
+	stateBadPassword = "28P01"
+	stateNoRight     = "42501"
+	stateNoTable     = "42P01"
+	stateDiskFull    = "53100"
+	stateLockTimeout = "55P03"
+	stateCancelled   = "57014" // also statement_timeout
 )
 
 // sqlState returns the SQLSTATE of err, or "" if the server did not report one.
@@ -114,6 +112,3 @@ func meaning(state string) (engine.Code, string) {
 	}
 	return engine.CodeInternal, ""
 }
-
-// quoteLiteral returns s as a string constant of SQL.
-func quoteLiteral(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

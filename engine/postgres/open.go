@@ -134,17 +134,16 @@ func (d *DB) start(ctx context.Context) error {
 
 // server is what the engine knows about the server that it is connected to.
 type server struct {
-	version     int
-	standby     bool
-	fsync       string
-	sync        string // synchronous_commit
-	fullPages   string
-	syncNames   string // synchronous_standby_names
-	user        string
-	database    string
-	readOnly    string // default_transaction_read_only
-	backend     int32  // the session's process
-	backendFrom time.Time
+	version   int
+	standby   bool
+	fsync     string
+	sync      string // synchronous_commit
+	fullPages string
+	syncNames string // synchronous_standby_names
+	user      string
+	database  string
+	readOnly  string // default_transaction_read_only
+	backend   int32  // the session's process
 }
 
 func readServer(ctx context.Context, conn *pgx.Conn) (s server, err error) {

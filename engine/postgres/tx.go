@@ -28,6 +28,7 @@ type writeTx struct {
 	mine    map[string]struct{} // the same
 	steps   []step
 	saving  bool // Savepoint was called
+	fencing bool // it has written engine.FenceKey
 
 	broken   error // of Break
 	brokenAt int   // steps then
@@ -181,6 +182,9 @@ func (t *writeTx) Put(key, val []byte) error {
 	case t.size+len(key)+len(val) > MaxTxBytes:
 		return engine.ErrTxTooLarge
 	}
+	if err := t.passFence(key); err != nil {
+		return err
+	}
 	t.size += len(key) + len(val)
 	t.set(key, btree.Value{Bytes: val})
 	return nil
@@ -196,8 +200,35 @@ func (t *writeTx) Delete(key []byte) error {
 	case t.size+len(key) > MaxTxBytes:
 		return engine.ErrTxTooLarge
 	}
+	if err := t.passFence(key); err != nil {
+		return err
+	}
 	t.size += len(key)
 	t.set(key, btree.Value{Marked: true})
+	return nil
+}
+
+// passFence returns an error if a fence stops the write of key.
+func (t *writeTx) passFence(key []byte) error {
+	switch {
+	case string(key) == engine.FenceKey:
+		t.fencing = true
+		return nil
+	case t.fencing:
+		return nil
+	}
+	if t.b.fence == fenceUnknown {
+		_, up, err := t.Get([]byte(engine.FenceKey))
+		if err != nil {
+			return err
+		}
+		if t.b.fence = fenceDown; up {
+			t.b.fence = fenceUp
+		}
+	}
+	if t.b.fence == fenceUp {
+		return engine.ErrFenced
+	}
 	return nil
 }
 
