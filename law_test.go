@@ -49,7 +49,7 @@ var law = map[string]may{
 	"forward": {code: "engine"},
 
 	// engines
-	"engine/postgres": {code: "btree engine github.com/jackc/pgx/v5/... github.com/jackc/pgx/v5", tests: "ci/pgserver engine/enginetest"},
+	"engine/postgres": {code: "btree engine github.com/jackc/pgx/v5/... github.com/jackc/pgx/v5", tests: "ci/eventually ci/pgserver ci/seed engine/enginetest"},
 	"engine/embedded": {code: "engine btree journal peer raft spill", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
 	// the engine of the tests of capabilities, which names engines so that those need not

@@ -30,7 +30,9 @@ type batch struct {
 	bytes int               // written by transactions that are to be committed
 	fence fence
 
-	failed error // of the session, in a read: the batch cannot be committed
+	queue   statementQueue
+	failed  error // of the session, in a read: the batch cannot be committed
+	culprit *call // who sent the statement that failed, if that is not the one that ran last
 
 	// One element for each transaction that wrote.
 	poss, ats, totals []int64
@@ -118,13 +120,17 @@ func (x *executor) begin() (*batch, error) {
 	return b, nil
 }
 
-// blame finds out, after a read has failed, whether the last call that ran is the reason.
+// blame finds out, after a statement has failed, whether a call is the reason.
 func (b *batch) blame(run []*call) error {
-	if last := run[len(run)-1]; !passing(b.failed) && !lost(b.failed) {
-		last.err = b.x.d.fault(b.failed)
-		return errBlamed
+	culprit := b.culprit
+	if culprit == nil {
+		culprit = run[len(run)-1]
 	}
-	return b.failed
+	if passing(b.failed) || lost(b.failed) {
+		return b.failed
+	}
+	culprit.err = b.x.d.fault(b.failed)
+	return errBlamed
 }
 
 // run runs the transactions of a call in a goroutine that they may end.
@@ -141,13 +147,14 @@ func (b *batch) run(c *call) {
 			}
 		}()
 		for c.next < c.n && b.bytes < maxBatchBytes && b.failed == nil && c.panicked == nil {
-			tx = b.newTx()
+			tx = b.newTx(c)
 			b.transact(c, tx)
 			c.next++
 		}
 		returned = true
 	}()
 	<-done
+	_ = b.closeRows() // an error fails the batch
 }
 
 // transact runs one transaction.
@@ -169,6 +176,7 @@ func (b *batch) transact(c *call, tx *writeTx) {
 	}()
 	err := c.fn(tx, c.next)
 	returned = true
+	_ = b.closeRows() // the function may have kept them
 	if err == nil {
 		err = tx.broken
 	}
@@ -181,18 +189,15 @@ func (b *batch) transact(c *call, tx *writeTx) {
 		}
 		return
 	}
-	if len(tx.touched) > 0 {
+	if len(tx.steps) > 0 {
 		b.add(tx)
 	}
 }
 
 // add takes a transaction that wrote into the batch.
 func (b *batch) add(tx *writeTx) {
-	var writes []byte
-	for _, key := range tx.touched {
-		v, _ := b.over.Get(key)
-		writes = appendWrite(writes, key, v.Bytes, v.Marked)
-	}
+	tx.keepSQL()
+	writes := notNil(b.changeOf(tx))
 	b.pos++
 	b.at = tx.now
 	b.bytes += tx.size
@@ -217,12 +222,24 @@ func (b *batch) commit() error {
 	}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // it never fails
-	send := b.statements(id)
-	if err := b.x.conn.SendBatch(ctx, send).Close(); err != nil {
-		if !lost(err) {
-			return err
+	send, owners := b.statements(id)
+	results := b.x.conn.SendBatch(ctx, send)
+	var err error
+	for i := 0; i < send.Len() && err == nil; i++ {
+		if _, err = results.Exec(); err != nil && i < len(owners) && !lost(err) && !passing(err) {
+			b.failed, b.culprit = err, owners[i]
 		}
+	}
+	if cerr := results.Close(); err == nil {
+		err = cerr
+	}
+	switch {
+	case b.failed != nil:
+		return b.blame(nil)
+	case err != nil && lost(err):
 		return b.settle(id, err)
+	case err != nil:
+		return err
 	}
 	b.committed()
 	return nil
@@ -238,8 +255,8 @@ func (b *batch) committed() {
 	}
 }
 
-// statements returns what is sent at the end.
-func (b *batch) statements(id []byte) *pgx.Batch {
+// statements returns what is sent at the end, and whose the first of them are.
+func (b *batch) statements(id []byte) (*pgx.Batch, []*call) {
 	d := b.x.d
 	var puts, vals, dels [][]byte
 	for k, v := range b.over.Ascend(nil, nil) {
@@ -250,6 +267,7 @@ func (b *batch) statements(id []byte) *pgx.Batch {
 		}
 	}
 	send := &pgx.Batch{}
+	owners := b.queue.addTo(send)
 	if len(dels) > 0 {
 		send.Queue(d.sql.del, dels)
 	}
@@ -260,7 +278,7 @@ func (b *batch) statements(id []byte) *pgx.Batch {
 	send.Queue(d.sql.moved, int64(b.pos), b.at, b.total)
 	send.Queue(d.sql.notify, d.channel(), strconv.FormatUint(uint64(b.pos), 10))
 	send.Queue("COMMIT")
-	return send
+	return send, owners
 }
 
 // notNil returns b, which PostgreSQL must not take for NULL.

@@ -43,6 +43,9 @@ func passing(err error) bool {
 	if state == "" {
 		return true
 	}
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Routine == "RevalidateCachedQuery" {
+		return true // a table has changed since the session prepared the statement
+	}
 	switch state[:2] {
 	case "08", "40", "57": // connections, conflicts, interventions by operators
 		return state != stateCancelled
@@ -103,6 +106,8 @@ func meaning(state string) (engine.Code, string) {
 		return engine.CodeUnavailable, "a transaction's function ran for too long"
 	}
 	switch state[:2] {
+	case "22", "23":
+		return engine.CodeInvalid, ""
 	case "28":
 		return engine.CodeUnauthenticated, "the server's pg_hba.conf does not let this user in"
 	case "40":

@@ -19,6 +19,7 @@ const maxAhead = 1024
 // writeTx is a transaction of Update. It writes to the batch's overlay and can undo that.
 type writeTx struct {
 	b     *batch
+	c     *call // whose function it runs
 	now   int64 // in microseconds
 	size  int   // of the keys and values written
 	scans int   // under way
@@ -30,21 +31,37 @@ type writeTx struct {
 	saving  bool // Savepoint was called
 	fencing bool // it has written engine.FenceKey
 
+	mark      int            // steps when Savepoint was called last
+	points    []int          // marks for which a SAVEPOINT was queued
+	published []engine.Write // of Publish
+
 	broken   error // of Break
 	brokenAt int   // steps then
 }
 
-// step is one write, with what the overlay had before.
+type stepKind uint8
+
+const (
+	stepWrite stepKind = iota
+	stepSQL
+	stepPublish
+)
+
+// step is one thing that can be undone.
 type step struct {
+	kind stepKind
+	seq  int // of a statement, in the batch
+
+	// Of a write, with what the overlay had before.
 	key   []byte
 	old   btree.Value
 	had   bool
 	first bool // of the transaction, to that key
 }
 
-func (b *batch) newTx() *writeTx {
+func (b *batch) newTx(c *call) *writeTx {
 	clock := b.clock + time.Since(b.begun).Microseconds()
-	return &writeTx{b: b, now: b.x.d.time(clock, b.at+1)}
+	return &writeTx{b: b, c: c, now: b.x.d.time(clock, b.at+1)}
 }
 
 // Get implements engine.Tx.
@@ -95,8 +112,8 @@ func (b *batch) read(keys ...[]byte) error {
 
 // query reads within the transaction of the batch.
 func (b *batch) query(sql string, args, into []any, each func() error) error {
-	if b.failed != nil {
-		return b.x.d.fault(b.failed)
+	if err := b.closeRows(); err != nil {
+		return err
 	}
 	ctx, cancel := b.x.d.within()
 	defer cancel()
@@ -251,24 +268,42 @@ func (t *writeTx) set(key []byte, v btree.Value) {
 
 // undo takes back all writes but the first n.
 func (t *writeTx) undo(n int) {
+	sent := false // statements were
 	for i := len(t.steps) - 1; i >= n; i-- {
-		s := t.steps[i]
-		if s.had {
-			t.b.over.Set(s.key, s.old)
-		} else {
-			t.b.over.Delete(s.key)
-		}
-		if s.first {
-			delete(t.mine, string(s.key))
-			t.touched = t.touched[:len(t.touched)-1]
+		switch s := t.steps[i]; s.kind {
+		case stepWrite:
+			t.unwrite(s)
+		case stepSQL:
+			sent = !t.b.queue.unqueue(s) || sent
+		case stepPublish:
+			t.published = t.published[:len(t.published)-1]
 		}
 	}
 	t.steps = t.steps[:n]
+	if sent {
+		t.rollBack(n)
+	}
+	for len(t.points) > 0 && t.points[len(t.points)-1] >= n {
+		t.points = t.points[:len(t.points)-1]
+	}
+	t.mark = min(t.mark, n)
+}
+
+func (t *writeTx) unwrite(s step) {
+	if s.had {
+		t.b.over.Set(s.key, s.old)
+	} else {
+		t.b.over.Delete(s.key)
+	}
+	if s.first {
+		delete(t.mine, string(s.key))
+		t.touched = t.touched[:len(t.touched)-1]
+	}
 }
 
 // Savepoint implements engine.Savepointer.
 func (t *writeTx) Savepoint() int {
-	t.saving = true
+	t.saving, t.mark = true, len(t.steps)
 	return len(t.steps)
 }
 

@@ -77,10 +77,12 @@ type viewTx struct {
 	whole bool // begin with a REPEATABLE READ transaction
 
 	head
-	began bool    // head is set
-	conn  *pooled // within a transaction; nil: none was begun
-	now   int64   // 0: not decided yet
-	ended bool
+	began   bool             // head is set
+	conn    *pooled          // within a transaction; nil: none was begun
+	rows    pgx.Rows         // of Query; nil: none
+	results pgx.BatchResults // which rows are part of; nil: none
+	now     int64            // 0: not decided yet
+	ended   bool
 
 	ahead [][]byte          // announced keys that are to be read with the next Get
 	known map[string][]byte // values of announced keys; nil: there is none
@@ -96,12 +98,16 @@ func (t *viewTx) run(fn func(engine.Tx) error) error {
 	if err := fn(t); err != nil {
 		return err
 	}
+	if t.closeRows(); t.failed != nil {
+		return t.d.fault(t.failed)
+	}
 	return t.begin()
 }
 
 // end gives the connection back. Nobody waits for its transaction to end.
 func (t *viewTx) end() {
 	t.ended = true
+	t.closeRows()
 	c := t.conn
 	if c == nil {
 		return
@@ -246,6 +252,9 @@ func (t *viewTx) Expect(keys [][]byte) {
 func (t *viewTx) query(sql string, args, into []any, each func() error) error {
 	if err := t.usable(); err != nil {
 		return err
+	}
+	if t.closeRows(); t.failed != nil {
+		return t.d.fault(t.failed)
 	}
 	if t.conn != nil {
 		rows, err := t.conn.Query(t.ctx, sql, args...)
