@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -16,9 +15,10 @@ type call struct {
 	fn   func(engine.Tx, int) error
 	done chan struct{} // closed once pos and err are set
 
-	mu    sync.Mutex // held while fn runs; guards the fields below
+	// token is taken while fn runs. A caller whose ctx has ended takes it for good, so that
+	// fn does not run any more. It guards the fields below.
+	token chan struct{}
 	runs  int
-	left  bool  // its caller has gone: fn must not run
 	fnErr error // what fn of an Update returned when it last ran
 
 	pos engine.Position
@@ -30,11 +30,12 @@ var errLeft = errors.New("the caller has gone")
 
 // run runs fn once, in a separate goroutine because it may end it.
 func (c *call) run(tx engine.Tx, i int) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.left {
+	select {
+	case <-c.token:
+	default:
 		return errLeft
 	}
+	defer func() { c.token <- struct{}{} }()
 	c.runs++
 	out := make(chan error, 1)
 	go func() {
@@ -56,9 +57,7 @@ func (c *call) run(tx engine.Tx, i int) error {
 
 // leave returns what the caller of a call gets whose ctx has ended, once fn does not run.
 func (c *call) leave(cause error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.left = true
+	<-c.token
 	select {
 	case <-c.done:
 		return c.err
@@ -101,7 +100,8 @@ func (d *db) submit(ctx context.Context, c *call) (engine.Position, error) {
 	if _, _, err := d.current(); err != nil {
 		return 0, err
 	}
-	c.done = make(chan struct{})
+	c.done, c.token = make(chan struct{}), make(chan struct{}, 1)
+	c.token <- struct{}{}
 	select {
 	case d.queue <- c:
 	case <-ctx.Done():

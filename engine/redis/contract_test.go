@@ -4,13 +4,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/enginetest"
 )
 
 // TestContract runs the conformance suite on one primary; what needs a short history, with one.
 func TestContract(t *testing.T) {
-	s := startServer(t, durable...)
+	s := redisserver.Start(t)
 	short := []string{"changes/truncated", "changes/edge-of-the-history", "changes/trimmed-under-readers"}
 	contract(t, s, Options{}, enginetest.Options{Only: func(name string) bool { return !slices.Contains(short, name) }})
 	contract(t, s, Options{HistoryBytes: 32 << 10}, enginetest.Options{
@@ -18,11 +19,11 @@ func TestContract(t *testing.T) {
 	})
 }
 
-func contract(t *testing.T, s *running, o Options, suite enginetest.Options) {
+func contract(t *testing.T, s *redisserver.Server, o Options, suite enginetest.Options) {
 	var prefix string
-	again := func(t enginetest.T) engine.Engine { return open(t, s.url(prefix), o) }
+	again := func(t enginetest.T) engine.Engine { return open(t, at(Scheme, s, prefix), o) }
 	suite.Reopen, suite.Second = again, again
-	suite.Cut = func(t enginetest.T) { s.do("client", "kill", "type", "normal") }
+	suite.Cut = func(enginetest.T) { s.Do(t, "CLIENT", "KILL", "TYPE", "normal") }
 	suite.Steps = 400
 	enginetest.Run(enginetest.Adapt(t), func(t enginetest.T) engine.Engine {
 		prefix = newPrefix()

@@ -54,7 +54,7 @@ func openPrimary(ctx context.Context, t target, o Options) (engine.Engine, error
 		o: o, n: namesOf(t.prefix), c: c, self: strconv.FormatUint(rand.Uint64(), 36),
 		promises: engine.Promises{
 			Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: s.volatile == "",
-			Snapshot: true, Clock: true, Positions: true, ExactPositions: true, DistinctTimes: true,
+			Snapshot: true, Clock: true, Positions: true, ExactPositions: true, Fence: true, DistinctTimes: true,
 			MaxKeyBytes: MaxKeyBytes, MaxValBytes: MaxValBytes, MaxTxBytes: MaxTxBytes,
 		},
 		queue: make(chan *call, queueLength), ended: make(chan struct{}), kick: make(chan struct{}, 1),

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -307,6 +308,9 @@ func (b *batch) expected(ask [][]byte) [][]byte {
 // stored reads what keys have in Redis at base.
 func (b *batch) stored(keys [][]byte) ([]entry, error) {
 	x := &b.d.exec
+	if _, ok := x.known[engine.FenceKey]; !ok { // every write needs it
+		keys = append(keys, fence)
+	}
 	p, vals, err := b.d.values(b.d.ctx, "", keys)
 	if err = b.is(p, err); err != nil {
 		return nil, err
@@ -319,28 +323,23 @@ func (b *batch) stored(keys [][]byte) ([]entry, error) {
 	return out, nil
 }
 
+var fence = []byte(engine.FenceKey)
+
 // is checks that a read was of base. Otherwise the batch is void.
 func (b *batch) is(p past, err error) error {
 	if err == nil && p.pos != b.d.exec.base {
 		err = errConflict
 	}
 	if err != nil {
-		b.fail = cmpErr(b.fail, fault2(err))
+		b.fail = cmp.Or(b.fail, faultOr(err))
 		return engine.Errorf(engine.CodeUnavailable, "redis: the transaction will run again or fail: %w", err)
 	}
 	b.fresh = true
 	return nil
 }
 
-func cmpErr(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
-// fault2 is fault, but for conflicts.
-func fault2(err error) error {
+// faultOr is fault, but for conflicts.
+func faultOr(err error) error {
 	if err == errConflict {
 		return err
 	}

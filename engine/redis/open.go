@@ -34,8 +34,8 @@ const (
 const (
 	MaxKeyBytes      = 2600        // of one key
 	MaxValBytes      = 16<<20 + 64 // of one value
-	MaxTxBytes       = 32 << 20    // of all keys and values that one transaction writes
-	MaxTxWrites      = 64 << 10    // of one transaction
+	MaxTxBytes       = 32 << 20    // of keys and values that one transaction writes
+	MaxTxWrites      = 64 << 10    // Put and Delete in one transaction
 	maxBatchCalls    = 256         // calls that are begun together
 	maxBatchBytes    = 4 << 20     // written by one script, unless one transaction is larger
 	maxBatchWrites   = 16 << 10    // likewise

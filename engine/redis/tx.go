@@ -103,6 +103,9 @@ func (t *writeTx) Delete(key []byte) error {
 }
 
 func (t *writeTx) write(key []byte, v btree.Value) error {
+	if err := t.fenced(key); err != nil {
+		return err
+	}
 	size := len(key) + len(v.Bytes)
 	if t.size+size > MaxTxBytes || t.n == MaxTxWrites {
 		return engine.Errorf(engine.CodeTxTooLarge, "a transaction writes at most %d bytes and %d times", MaxTxBytes, MaxTxWrites)
@@ -113,6 +116,22 @@ func (t *writeTx) write(key []byte, v btree.Value) error {
 	t.seq = t.last
 	t.mine.Set(key, v)
 	return nil
+}
+
+// fenced returns ErrFenced if key must not be written. The fence is known with base, so that another process's
+// is never overlooked.
+func (t *writeTx) fenced(key []byte) error {
+	if string(key) == engine.FenceKey {
+		return nil
+	}
+	if _, ok := t.mine.Get(fence); ok {
+		return nil
+	}
+	up, err := t.b.get([][]byte{fence})
+	if err == nil && !up[0].none {
+		err = engine.ErrFenced
+	}
+	return err
 }
 
 // Scan implements engine.Tx.
