@@ -30,3 +30,18 @@ func contract(t *testing.T, s *redisserver.Server, o Options, suite enginetest.O
 		return again(t)
 	}, suite)
 }
+
+// TestContractCluster runs the suite on a cluster of three nodes.
+func TestContractCluster(t *testing.T) {
+	nodes := redisserver.Cluster(t, 3)
+	var prefix string
+	again := func(t enginetest.T) engine.Engine { return open(t, at(SchemeCluster, nodes[0], prefix), Options{}) }
+	enginetest.Run(enginetest.Adapt(t), func(t enginetest.T) engine.Engine {
+		prefix = newPrefix()
+		return again(t)
+	}, enginetest.Options{Reopen: again, Second: again, Steps: 400, Cut: func(enginetest.T) {
+		for _, s := range nodes {
+			s.Do(t, "CLIENT", "KILL", "TYPE", "normal")
+		}
+	}})
+}

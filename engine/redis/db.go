@@ -125,8 +125,8 @@ func (d *db) sync(ctx context.Context, create string) error {
 		if err != nil {
 			return err
 		}
-		if n, err := strconv.Atoi(s.format); err != nil || strconv.Itoa(n) != s.format || n > 1 {
-			return engine.Errorf(engine.CodeFormatNewer, "redis: the data has format %q, and this program knows up to %s", s.format, formatVersion)
+		if s.format != formatVersion {
+			return errNewer(s.format)
 		}
 		if s.replid == s.actual {
 			return d.adopt(ctx, s.pos)
@@ -143,6 +143,10 @@ func (d *db) sync(ctx context.Context, create string) error {
 			d.o.Log.Warn("redis: a new epoch begins: the server was restarted or replaced, and may have lost commits", "epoch", epoch, "after", s.pos)
 		}
 	}
+}
+
+func errNewer(format string) error {
+	return engine.Errorf(engine.CodeFormatNewer, "redis: the data has format %q, and this program knows up to %s", format, formatVersion)
 }
 
 // adopt makes a position known, with the forks that led to it.

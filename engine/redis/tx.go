@@ -78,9 +78,18 @@ func (t *writeTx) GetMany(keys [][]byte) ([][]byte, error) {
 
 // Put implements engine.Tx.
 func (t *writeTx) Put(key, val []byte) error {
-	switch {
-	case t.ended:
+	if t.ended {
 		return errEnded
+	}
+	if err := checkPut(key, val); err != nil {
+		return err
+	}
+	return t.write(key, btree.Value{Bytes: val})
+}
+
+// checkPut checks the limits of one key and its value.
+func checkPut(key, val []byte) error {
+	switch {
 	case len(key) == 0:
 		return engine.ErrKeyEmpty
 	case len(key) > MaxKeyBytes:
@@ -88,7 +97,7 @@ func (t *writeTx) Put(key, val []byte) error {
 	case len(val) > MaxValBytes:
 		return engine.Errorf(engine.CodeValueTooLarge, "the value has %d bytes, at most %d are possible", len(val), MaxValBytes)
 	}
-	return t.write(key, btree.Value{Bytes: val})
+	return nil
 }
 
 // Delete implements engine.Tx.

@@ -452,7 +452,7 @@ func (t *viewTx) scan(lo, hi []byte, back bool) iter.Seq2[engine.Pair, error] {
 				}
 			}
 		}
-		for p := range merge(t.old, b.lo, b.hi, back, stored) {
+		for p, _ := range merge(t.old, b.lo, b.hi, back, stored) {
 			fixed.pairs = append(fixed.pairs, p)
 		}
 		return fixed, nil

@@ -4,6 +4,15 @@
 -- 'r' if it was only read, 'd' to delete it, 'p' and a value, or 'u', milliseconds, a semicolon and a value.
 local n = #KEYS
 for i = 1, n do
+  local kind = string.sub(ARGV[i * 2 + 1], 1, 1)
+  if kind == 'p' or kind == 'u' then
+    if redis.call('GETRANGE', KEYS[i], 0, 15) == ARGV[1] then
+      return {'ok'} -- this commit was sent again
+    end
+    break
+  end
+end
+for i = 1, n do
   local want = ARGV[i * 2]
   if want ~= '*' and redis.call('GETRANGE', KEYS[i], 0, 15) ~= want then
     return {'conflict', i}
