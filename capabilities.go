@@ -32,6 +32,7 @@ type capability struct {
 // earlier ones have set. It fails if the engine does not promise what the capability needs.
 func capabilities() []func(s *Server) (capability, error) {
 	return []func(s *Server) (capability, error){
+		(*Server).openTransfers,
 		(*Server).openFeed,
 		(*Server).openKeys,
 		(*Server).openProcedures,

@@ -53,7 +53,6 @@ var law = map[string]may{
 	"engine/embedded": {code: "engine btree journal peer raft spill", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
 	// the engine of the tests of capabilities, which names engines so that those need not
-	"engine/redis":      {code: "engine btree github.com/redis/rueidis", tests: "ci/redisserver engine/enginetest"},
 	"engine/testengine": {code: "engine engine/embedded engine/enginetest journal/memfs"},
 
 	// flow and capabilities; their tests run on a real engine
@@ -88,6 +87,9 @@ var law = map[string]may{
 	"workload":         {code: "engine", tests: "engine/embedded"},
 	"workload/history": {code: "github.com/anishathalye/porcupine"},
 
+	// moves between engines
+	"transfer": {code: "engine", tests: "engine/testengine workload"},
+
 	// messages to people
 	"mail": {code: "engine github.com/wneessen/go-mail github.com/wneessen/go-mail/smtp"},
 
@@ -99,6 +101,7 @@ var law = map[string]may{
 	"web/relay":      {code: "engine forward web/problem"},
 	"web/hostname":   {},
 	"web/requestid":  {},
+	"web/transfers":  {code: "engine transfer web", tests: ". engine/embedded"},
 	"web/view":       {code: "engine suggest web/view/exec"},
 	"web/view/exec":  {},
 	"web/api":        {code: "auth engine feed forward gate keyspace kv proc record web web/conditions web/hostname web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
@@ -134,10 +137,10 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth engine feed gate kv mail proc record record/schema resp session web web/acme web/api web/records", tests: "auth/oidc engine/embedded web/problem web/view"},
+	".": {code: "auth engine feed gate kv mail proc record record/keys record/schema resp session transfer web web/acme web/api web/records web/transfers", tests: "auth/oidc engine/embedded web/problem web/view"},
 	"cli": {
-		code:  ". archive cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/embedded journal proc proc/typescript record record/schema web/api web/problem web/records workload/history",
-		tests: "auth ci/ports cli/dev/starter cli/verify client github.com/redis/... web", // the client libraries, against three processes
+		code:  ". archive cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/embedded engine/postgres journal proc proc/typescript record record/schema transfer web/api web/problem web/records web/transfers workload/history",
+		tests: "auth ci/pgserver ci/ports cli/dev/starter cli/verify client github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/verb":        {code: ". engine engine/embedded proc suggest github.com/BurntSushi/toml"},
 	"cli/verify":      {code: "cli/serve cli/verb engine engine/enginetest proc/procvet workload"},

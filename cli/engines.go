@@ -8,11 +8,21 @@ import (
 	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/engine/postgres"
 )
 
 // engines has every engine, by the scheme of its URL.
 func engines() verb.Engines {
-	return verb.Engines{verb.Embedded: openEmbedded}
+	return verb.Engines{verb.Embedded: openEmbedded, "postgres": openPostgres, "postgresql": openPostgres}
+}
+
+// openPostgres opens the PostgreSQL database that u names.
+func openPostgres(ctx context.Context, u *url.URL, o verb.EngineOptions) (engine.Engine, error) {
+	db, err := postgres.Open(ctx, u, postgres.Options{Logger: o.Logger})
+	if err != nil {
+		return nil, err // not db, a nil pointer that would make a non-nil interface
+	}
+	return db, nil
 }
 
 // openEmbedded opens the data folder that u names. Without o.Cluster it refuses a node of

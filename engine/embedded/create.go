@@ -1,0 +1,23 @@
+package embedded
+
+import (
+	"context"
+	"time"
+
+	"github.com/skerrydb/skerry/btree"
+	"github.com/skerrydb/skerry/engine"
+)
+
+// CreateAfter creates a data folder without data whose positions and times come after pos and at: those of another
+// engine, whose data is about to be moved there. The folder must be missing or empty.
+func CreateAfter(ctx context.Context, dir string, pos engine.Position, at time.Time, o Options) error {
+	o, err := o.withDefaults()
+	if err != nil {
+		return err
+	}
+	if err := requireEmpty(o.FS, dir); err != nil {
+		return err
+	}
+	_, err = writeFolder(ctx, &snapshot{tree: btree.NewPairs(), pos: pos, time: at.UnixMicro()}, dir, o)
+	return err
+}
