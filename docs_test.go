@@ -7,7 +7,6 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
-	"log/slog"
 	"os"
 	"path"
 	"regexp"
@@ -16,8 +15,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/skerrydb/skerry/engine/embedded"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the code says into the documents")
@@ -53,39 +50,6 @@ func expectSection(t *testing.T, file, after, before, want string) {
 	if err := os.WriteFile(file, []byte(head+after+want+tail), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// TestPromisesTable: docs/guarantees.md has the promises of the engines.
-func TestPromisesTable(t *testing.T) {
-	t.Parallel()
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	p := db.Promises()
-	yes := map[bool]string{true: "yes", false: "no"}
-	var b strings.Builder
-	b.WriteString("\n| promise | embedded |\n|---|---|\n")
-	for _, row := range [][2]string{
-		{"atomic over", p.Atomic.String()},
-		{"serialisable", yes[p.Serializable]},
-		{"ordered scan", yes[p.Ordered]},
-		{"change feed", yes[p.Feed]},
-		{"durable", yes[p.Durable]},
-		{"views of one state of all keys", yes[p.Snapshot]},
-		{"a clock that does not go back", yes[p.Clock]},
-		{"positions", yes[p.Positions]},
-		{"exact positions of views", yes[p.ExactPositions]},
-		{"a distinct time for each transaction", yes[p.DistinctTimes]},
-		{"a fence, which stops all writes", yes[p.Fence]},
-		{"longest key", quantity(int64(p.MaxKeyBytes), true)},
-		{"longest value", quantity(int64(p.MaxValBytes), true)},
-		{"largest transaction", quantity(int64(p.MaxTxBytes), true)},
-	} {
-		fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
-	}
-	expectSection(t, "docs/guarantees.md", "that suite.\n", "", b.String())
 }
 
 // TestLimitsTable: docs/limits.md has every exported limit with its value.
