@@ -60,7 +60,7 @@ type Change struct {
 	// Redaction says when and by whom the body was redacted.
 	Redaction Mark
 
-	sum [sha256.Size]byte // of body and Full if they were redacted
+	Sum [sha256.Size]byte // of Body and Full if they were redacted
 }
 
 // Redacted reports whether the body was redacted.
@@ -70,7 +70,7 @@ func (c *Change) Redacted() bool { return c.Body == nil }
 func (c *Change) bodySum() [sha256.Size]byte {
 	switch {
 	case c.Redacted():
-		return c.sum
+		return c.Sum
 	case c.Full == nil:
 		return sha256.Sum256(c.Body)
 	}
@@ -101,7 +101,7 @@ func appendChange(dst []byte, c *Change) []byte {
 	dst = append(dst, changeFormat, flags)
 	dst = c.appendHeader(dst)
 	if c.Redacted() {
-		dst = binary.AppendVarint(append(dst, c.sum[:]...), c.Redaction.At.UnixMicro())
+		dst = binary.AppendVarint(append(dst, c.Sum[:]...), c.Redaction.At.UnixMicro())
 		return appendBytes(dst, c.Redaction.By)
 	}
 	dst = appendBytes(dst, c.Body)
@@ -137,7 +137,7 @@ func readChange(id string, rev uint64, b []byte) (*Change, error) {
 	c.By, c.Request = r.text(), r.text()
 	switch {
 	case flags&flagRedacted != 0:
-		c.sum = r.hash()
+		c.Sum = r.hash()
 		c.Redaction = Mark{time.UnixMicro(r.varint()).UTC(), r.text()}
 	default:
 		c.Body = []byte(r.text())
@@ -163,7 +163,7 @@ func (c *Change) hash(before [sha256.Size]byte) [sha256.Size]byte {
 // redact removes the body.
 func (c *Change) redact(m Mark) {
 	if !c.Redacted() {
-		c.sum, c.Redaction = c.bodySum(), m
+		c.Sum, c.Redaction = c.bodySum(), m
 		c.Body, c.Full = nil, nil
 	}
 }

@@ -106,7 +106,7 @@ type Document struct {
 type LogEntry struct {
 	Seq, Rev uint64
 	ID       string
-	Link     string  // the first linkBytes of the hash of the chain up to the change
+	Link     string  // the first LinkBytes of the hash of the chain up to the change
 	Change   *Change // nil unless the Driver has read it at the same time
 }
 
@@ -158,4 +158,32 @@ func (c *Collection) inLog(tx engine.Tx, e LogEntry) (*Change, error) {
 		err = engine.Errorf(engine.CodeCorrupt, "change %d of %s is in the log but not in the history", e.Seq, c.Name)
 	}
 	return ch, err
+}
+
+// Ordered returns the Driver that stores records in the ordered keys of any engine.
+func Ordered() Driver { return ordered{} }
+
+// Read returns the record of a document.
+func (c *Collection) Read(d Document) (*Doc, error) { return c.read(d.ID, d.Val) }
+
+// Form returns a number that is the same for descriptions with the same form of data.
+func (c *Collection) Form() uint64 { return c.form }
+
+// DocumentKey returns the key of a document, with which a Driver publishes that it has stored one.
+func DocumentKey(c *Collection, id string) []byte { return docKey(c.ID, id) }
+
+// CheckLength returns a *TooLongError if the values of a record are too long for the index.
+func (x *Index) CheckLength(d *Doc) error {
+	if len(x.entryKey(0, d))-len(d.ID) > MaxEntryBytes {
+		return &TooLongError{x.Index}
+	}
+	return nil
+}
+
+// Values returns the values of a record in the order of the index.
+func (x *Index) Values(d *Doc) (all []value.Value) {
+	for _, p := range x.parts {
+		all = append(all, p.of(d))
+	}
+	return all
 }

@@ -112,7 +112,6 @@ type search struct {
 	*Search
 	tx     engine.Tx
 	c      *Collection
-	tests  []Test // bound
 	bounds bounds
 	ways   []*access // none: nothing can be found
 	budget int       // of records to read
@@ -122,13 +121,21 @@ type search struct {
 	lacking []schema.IndexField // of an index that would make a union possible
 }
 
+// Bound returns s with the values of variables in its conditions.
+func (s *Search) Bound() *Search {
+	b := *s
+	b.Tests = make([]Test, len(s.Tests))
+	for i, t := range s.Tests {
+		b.Tests[i] = Test{t.Cond.Bind(t.Env), t.Env}
+	}
+	return &b
+}
+
 func newSearch(tx engine.Tx, c *Collection, s *Search, budget int) (*search, error) {
-	f := &search{Search: s, tx: tx, c: c, budget: budget}
+	f := &search{Search: s.Bound(), tx: tx, c: c, budget: budget}
 	var all []query.Bound
 	bounded, never := true, false
-	for _, t := range s.Tests {
-		t.Cond = t.Cond.Bind(t.Env)
-		f.tests = append(f.tests, t)
+	for _, t := range f.Tests {
 		all = append(all, t.Cond.Bounds(c.Compiled)...)
 		bounded = bounded && t.Cond.Bounded(c.Compiled)
 		never = never || t.Cond.Never()
@@ -281,7 +288,7 @@ func (ordered) Count(tx engine.Tx, c *Collection, s *Search) (int, Plan, error) 
 	if err != nil || len(f.ways) == 0 {
 		return 0, nothing, err
 	}
-	if s.Past == nil && !slices.ContainsFunc(f.tests, func(t Test) bool { return !t.Cond.Always() }) {
+	if s.Past == nil && !slices.ContainsFunc(f.Tests, func(t Test) bool { return !t.Cond.Always() }) {
 		n, err := ReadCounters(tx, c)
 		total := 0
 		for _, deleted := range []bool{false, true} {
@@ -437,36 +444,36 @@ func (f *search) load(a *access, p engine.Pair) (*Doc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.meets(d)
+	return f.Meets(d)
 }
 
 // past returns the record to look at instead of d.
-func (f *search) past(d *Doc) (*Doc, error) {
-	if f.Past == nil {
+func (s *Search) past(d *Doc) (*Doc, error) {
+	if s.Past == nil {
 		return d, nil
 	}
-	past, err := f.Past(d)
+	past, err := s.Past(d)
 	if past != nil {
 		past.size = d.size // about
 	}
 	return past, err
 }
 
-// meets returns d, or what it was, if that is a record of the search; nil if not.
-func (f *search) meets(d *Doc) (*Doc, error) {
-	d, err := f.past(d)
+// Meets returns d, or what it was, if that is a record that s finds; nil if not.
+func (s *Search) Meets(d *Doc) (*Doc, error) {
+	d, err := s.past(d)
 	if d == nil || err != nil {
 		return nil, err
 	}
-	if !f.Deleted.Includes(d.Deleted) {
+	if !s.Deleted.Includes(d.Deleted) {
 		return nil, nil
 	}
-	for _, t := range f.tests {
+	for _, t := range s.Tests {
 		if ok, err := t.Cond.Holds(t.Env, d, nil); !ok || err != nil {
 			return nil, err
 		}
 	}
-	if f.After != nil && f.Orders.Compare(f.Orders.Key(d), f.After) <= 0 {
+	if s.After != nil && s.Orders.Compare(s.Orders.Key(d), s.After) <= 0 {
 		return nil, nil
 	}
 	return d, nil

@@ -122,22 +122,22 @@ func scan(tx engine.Tx, lo, hi []byte, back bool) iter.Seq2[engine.Pair, error] 
 	return tx.Scan(lo, hi)
 }
 
-// linkBytes is how many bytes of its hash a change has in the log, by which a verification finds where a chain breaks.
-const linkBytes = 8
+// LinkBytes is how many bytes of its hash a change has in the log, by which a verification finds where a chain breaks.
+const LinkBytes = 8
 
-// appendLog appends the entry of a change in the log of its collection: uvarint rev, linkBytes of the hash, id.
+// appendLog appends the entry of a change in the log of its collection: uvarint rev, LinkBytes of the hash, id.
 func appendLog(dst []byte, ch *Change, hash [sha256.Size]byte) []byte {
-	return append(append(binary.AppendUvarint(dst, ch.Rev), hash[:linkBytes]...), ch.ID...)
+	return append(append(binary.AppendUvarint(dst, ch.Rev), hash[:LinkBytes]...), ch.ID...)
 }
 
 func (c *Collection) readLog(p engine.Pair) (e LogEntry, err error) {
 	e.Seq = binary.BigEndian.Uint64(p.Key[len(p.Key)-8:])
 	r := reader{b: p.Val}
 	e.Rev = r.uvarint()
-	if r.bad || len(r.b) <= linkBytes {
+	if r.bad || len(r.b) <= LinkBytes {
 		return e, engine.Errorf(engine.CodeCorrupt, "change %d of %s: its entry in the log is damaged", e.Seq, c.Name)
 	}
-	e.Link, e.ID = string(r.b[:linkBytes]), string(r.b[linkBytes:])
+	e.Link, e.ID = string(r.b[:LinkBytes]), string(r.b[LinkBytes:])
 	return e, nil
 }
 

@@ -46,7 +46,7 @@ func Trim(tx engine.Tx, c *Collection, before time.Time, upTo uint64, n int) (in
 			if ch != nil {
 				counters.AnchorHash = ch.hash(counters.AnchorHash)
 			}
-			if ch == nil || e.Seq != counters.Anchor+1 || string(counters.AnchorHash[:linkBytes]) != e.Link {
+			if ch == nil || e.Seq != counters.Anchor+1 || string(counters.AnchorHash[:LinkBytes]) != e.Link {
 				return 0, engine.Errorf(engine.CodeCorrupt, "the history of %s is not what was written: change %d does not follow the one before it", c.Name, e.Seq)
 			}
 			counters.Anchor, counters.AnchorAt = e.Seq, ch.At

@@ -39,7 +39,7 @@ type union struct {
 // record meets any alternative.
 func (f *search) unions(bounds []query.Bound) (ways []*access, never bool, err error) {
 	var conds []*query.Cond
-	for _, t := range f.tests {
+	for _, t := range f.Tests {
 		conds = t.Cond.Conjuncts(conds)
 	}
 	planned := 0
@@ -230,7 +230,7 @@ func (f *search) get(a *access, id string) (*Doc, error) {
 	if d == nil || err != nil {
 		return nil, err
 	}
-	return f.meets(d)
+	return f.Meets(d)
 }
 
 // branches returns how the records of the parts of a union were found.

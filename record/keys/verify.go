@@ -174,7 +174,7 @@ func (v *Verifier) link(tx engine.Tx, n Counters, e LogEntry) error {
 		return v.failed(at, "there are only %d changes", n.Seq)
 	}
 	v.seq, v.hash = e.Seq, ch.hash(v.hash)
-	if string(v.hash[:linkBytes]) != e.Link {
+	if string(v.hash[:LinkBytes]) != e.Link {
 		return v.failed(at, "the chain is broken: the change was altered or moved")
 	}
 	return nil
