@@ -39,7 +39,7 @@ func (x *Index) check(tx engine.Tx, collection uint32, after *Doc) error {
 	if err != nil || !ok || string(id) == after.ID {
 		return err
 	}
-	return &DuplicateError{x.Index, string(id)}
+	return &DuplicateError{Index: x.Index, ID: string(id)}
 }
 
 func (x *Index) write(tx engine.Tx, collection uint32, before, after *Doc) error {

@@ -32,6 +32,14 @@ func Needs() engine.Promises {
 type DuplicateError struct {
 	Index schema.Index
 	ID    string // of the other record
+	Of    string // id of the record, if it is not one that the caller knows
+}
+
+func (e *DuplicateError) of() string {
+	if e == nil {
+		return ""
+	}
+	return e.Of
 }
 
 // Error names the fields.

@@ -175,15 +175,7 @@ func (w *Work) Step(tx engine.Tx, all []*Collection, c *Collection) error {
 	}
 	for _, p := range batch {
 		if err := w.record(tx, c, p); err != nil {
-			dup, long := (*DuplicateError)(nil), (*TooLongError)(nil)
-			if !errors.As(err, &dup) && !errors.As(err, &long) {
-				return err
-			}
-			w.Failed = fmt.Sprintf("record %s: %v", p.ID, err)
-			if dup != nil {
-				w.Failed += ", " + dup.ID
-			}
-			return w.save(tx)
+			return w.fail(tx, p.ID, err)
 		}
 		w.After = p.ID
 		w.Done++
@@ -192,6 +184,19 @@ func (w *Work) Step(tx engine.Tx, all []*Collection, c *Collection) error {
 		return w.save(tx)
 	}
 	return w.finish(tx, all, c)
+}
+
+// fail stores that the work cannot go on because of a record, if that is why err is there.
+func (w *Work) fail(tx engine.Tx, id string, err error) error {
+	dup, long := (*DuplicateError)(nil), (*TooLongError)(nil)
+	if !errors.As(err, &dup) && !errors.As(err, &long) {
+		return err
+	}
+	w.Failed = fmt.Sprintf("record %s: %v", id, err)
+	if dup != nil {
+		w.Failed += ", " + dup.ID
+	}
+	return w.save(tx)
 }
 
 // batch returns the next records, none if there are no more.
@@ -241,10 +246,15 @@ func (w *Work) record(tx engine.Tx, c *Collection, s Document) error {
 
 // finish makes the indexes ready, and ends the work.
 func (w *Work) finish(tx engine.Tx, all []*Collection, c *Collection) error {
+	n := c.complete()
+	if err := n.driver().Describe(tx, n); err != nil { // before anything says that the indexes are ready
+		dup, _ := errors.AsType[*DuplicateError](err)
+		return w.fail(tx, dup.of(), err)
+	}
 	if err := tx.Delete(workKey(c.ID)); err != nil {
 		return err
 	}
-	return Save(tx, all, c.complete())
+	return Save(tx, all, n)
 }
 
 // stepSweep deletes entries of an index.

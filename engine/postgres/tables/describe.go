@@ -114,30 +114,46 @@ func (d *Driver) build(tx engine.Tx, c *keys.Collection) error {
 	if err != nil {
 		return err
 	}
+	for _, x := range c.Stored() { // before the first statement: the transaction goes on after this error
+		if x.Ready && x.Unique && have[x.ID] == "" {
+			if err := d.duplicate(tx, c, x.Index); err != nil {
+				return err
+			}
+		}
+	}
+	for id := range have { // a unique one must not refuse anything any more
+		if !slices.ContainsFunc(c.Stored(), func(x keys.Index) bool { return x.ID == id }) {
+			if err := d.dropIndex(tx, c.ID, id); err != nil {
+				return err
+			}
+		}
+	}
 	for _, x := range c.Stored() {
 		want := definition(c, x.Index)
-		if was, ok := have[x.ID]; !x.Ready || ok && was == want {
+		if !x.Ready || have[x.ID] == want {
 			continue
-		} else if ok {
+		}
+		if have[x.ID] != "" {
 			if err := d.dropIndex(tx, c.ID, x.ID); err != nil {
 				return err
 			}
 		}
-		unique := ""
-		if x.Unique {
-			if err := d.duplicate(tx, c, x.Index); err != nil {
-				return err
-			}
-			unique = "UNIQUE "
-		}
-		if err := queue(tx, "CREATE "+unique+"INDEX "+quote(indexName(c.ID, x.ID))+" ON "+d.table(c)+" "+want); err != nil {
-			return err
-		}
-		if err := queue(tx, "INSERT INTO "+d.indexes()+" (collection, id, definition) VALUES ($1, $2, $3)", int64(c.ID), int32(x.ID), want); err != nil {
+		if err := d.buildIndex(tx, c, x, want); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (d *Driver) buildIndex(tx engine.Tx, c *keys.Collection, x keys.Index, definition string) error {
+	create := "CREATE INDEX "
+	if x.Unique {
+		create = "CREATE UNIQUE INDEX "
+	}
+	if err := queue(tx, create+quote(indexName(c.ID, x.ID))+" ON "+d.table(c)+" "+definition); err != nil {
+		return err
+	}
+	return queue(tx, "INSERT INTO "+d.indexes()+" (collection, id, definition) VALUES ($1, $2, $3)", int64(c.ID), int32(x.ID), definition)
 }
 
 func indexName(collection uint32, index uint16) string {
@@ -153,12 +169,12 @@ func (d *Driver) duplicate(tx engine.Tx, c *keys.Collection, x schema.Index) err
 		all = append(all, sql)
 		terms = append(terms, sql+" IS NOT NULL")
 	}
-	id := ""
-	sql := "SELECT max(id) FROM " + d.table(c) + " WHERE " + strings.Join(terms, " AND ") + " GROUP BY " + strings.Join(all, ", ") + " HAVING count(*) > 1 LIMIT 1"
-	if err := rowsOf(tx, sql, nil, []any{&id}, func() bool { return false }); err != nil || id == "" {
+	var first, last string
+	sql := "SELECT min(id), max(id) FROM " + d.table(c) + " WHERE " + strings.Join(terms, " AND ") + " GROUP BY " + strings.Join(all, ", ") + " HAVING count(*) > 1 LIMIT 1"
+	if err := rowsOf(tx, sql, nil, []any{&first, &last}, func() bool { return false }); err != nil || last == "" {
 		return err
 	}
-	return &keys.DuplicateError{Index: x, ID: id}
+	return &keys.DuplicateError{Index: x, ID: first, Of: last}
 }
 
 // Build implements keys.Driver: Describe builds indexes as a whole.

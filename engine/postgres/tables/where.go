@@ -185,6 +185,9 @@ func (w *where) after(orders query.Orders, key []value.Value) {
 	var any, equal []string
 	for i, o := range orders {
 		v := key[i]
+		if i > 0 {
+			equal = append(equal, w.compare(orders[i-1].Name, "=", key[i-1]))
+		}
 		sql, _ := expression(w.c, o.Name)
 		later := ""
 		switch {
@@ -204,7 +207,6 @@ func (w *where) after(orders query.Orders, key []value.Value) {
 		if later != "" {
 			any = append(any, "("+strings.Join(append(slices.Clone(equal), later), " AND ")+")")
 		}
-		equal = append(equal, w.compare(o.Name, "=", v))
 	}
 	if len(any) == 0 {
 		any = []string{"false"}
