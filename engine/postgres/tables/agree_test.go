@@ -63,7 +63,7 @@ func newPair(t *testing.T, rng *rand.Rand) *pair {
 	}
 	c := schema.Collection{Name: "c", Extra: true, Fields: p.fields, Indexes: p.indexes, Rules: schema.Rules{List: "true", View: "true", Create: "true", Update: "rev != 5", Delete: "true", History: "true"}}
 	o := testengine.Options{Memory: true, Now: func() time.Time { return p.now }}
-	for i, eng := range []engine.Engine{openHybrid(t, o), testengine.Open(t, o)} {
+	for i, eng := range []engine.Engine{openNative(t, o.Now), testengine.Open(t, o)} {
 		db, err := record.Open(eng, record.Options{})
 		if err == nil {
 			err = db.Define(c)
@@ -167,7 +167,7 @@ func text(r *record.Record, err error) (any, error) {
 
 // search returns a random query, whose pages are read to the end.
 func (p *pair) search() (string, func(tx *record.Tx) (any, error)) {
-	q := url.Values{"filter": {p.filter(3)}, "limit": {pick(p.rng, "1", "3", "100")}, "deleted": {pick(p.rng, "false", "true", "all")}, "count": {"true"}}
+	q := url.Values{"filter": {p.filter(3)}, "limit": {pick(p.rng, "1", "3", "100")}, "deleted": {pick(p.rng, "live", "trash", "all")}, "count": {"true"}}
 	var sort []string
 	for _, i := range p.rng.Perm(len(p.fields))[:p.rng.IntN(3)] {
 		if p.fields[i].Type != schema.JSON {
@@ -179,8 +179,8 @@ func (p *pair) search() (string, func(tx *record.Tx) (any, error)) {
 		q.Set("offset", "2")
 	}
 	if p.rng.IntN(5) == 0 {
-		q.Set("as_of", p.now.Add(-time.Duration(p.rng.IntN(60))*time.Minute).Format(time.RFC3339))
-		q.Set("deleted", "false")
+		q.Set("asof", p.now.Add(-time.Duration(p.rng.IntN(60))*time.Minute).Format(time.RFC3339))
+		q.Set("deleted", "live")
 	}
 	return q.Encode(), func(tx *record.Tx) (any, error) {
 		var all []string

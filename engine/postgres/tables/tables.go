@@ -1,7 +1,7 @@
 // Package tables stores records in tables of PostgreSQL, which people can read and join with psql: one table of documents
 // and one of changes for each collection.
 //
-// A Driver is given to package record/keys, which decides what a record means. It works in transactions that satisfy Tx.
+// A Driver is given to package record/keys, which decides what a record means. It works in transactions of package postgres.
 // Values are always parameters; identifiers come from names that package schema has checked, and are quoted.
 //
 // It knows SQL and the tables. It must not know who may do what, or how a transaction commits.
@@ -20,17 +20,15 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// Tx is a transaction of an engine on PostgreSQL.
-type Tx interface {
-	engine.Tx
-
-	// Query runs a statement that returns rows, after all that was queued. The rows must be closed before the next call.
+// reader is the Tx of View and of Update; postgres.Querier documents it.
+type reader interface {
 	Query(sql string, args ...any) (pgx.Rows, error)
+}
 
-	// Queue adds a statement, which is sent with the next Query or the commit. Its error fails the function.
+// writer is the Tx of Update; postgres.SQL documents it.
+type writer interface {
+	reader
 	Queue(sql string, args ...any) error
-
-	// Publish adds writes to the change of the transaction, for subscribers, without storing them.
 	Publish(writes ...engine.Write) error
 }
 
@@ -63,19 +61,19 @@ func (d *Driver) indexes() string  { return quote(d.documents, "_indexes") }
 func (d *Driver) table(c *keys.Collection) string { return quote(d.documents, c.Name) }
 func (d *Driver) log(c *keys.Collection) string   { return quote(d.changes, c.Name) }
 
-// on returns the transaction as one of PostgreSQL.
-func on(tx engine.Tx) (Tx, error) {
-	if t, ok := tx.(Tx); ok {
+// on returns the transaction as one of Update.
+func on(tx engine.Tx) (writer, error) {
+	if t, ok := tx.(writer); ok {
 		return t, nil
 	}
-	return nil, engine.Errorf(engine.CodeUnsupported, "record: the engine offers tables but no SQL")
+	return nil, engine.ErrReadOnly
 }
 
 // rowsOf calls each for the rows of a statement, of which it scans one into into, until each returns false.
 func rowsOf(tx engine.Tx, sql string, args, into []any, each func() bool) error {
-	t, err := on(tx)
-	if err != nil {
-		return err
+	t, ok := tx.(reader)
+	if !ok {
+		return engine.Errorf(engine.CodeUnsupported, "record: the engine offers tables but no SQL")
 	}
 	rows, err := t.Query(sql, args...)
 	if err != nil {
@@ -235,7 +233,7 @@ func same(a, b []value.Value) bool {
 // recorder turns what the driver for keys writes into writes that are only published.
 type recorder struct {
 	engine.Tx
-	to Tx
+	to writer
 }
 
 func (r recorder) Put(key, val []byte) error { return r.to.Publish(engine.Write{Key: key, Val: val}) }
