@@ -121,6 +121,9 @@ func (p *pair) filter(depth int) string {
 func (p *pair) data() []byte {
 	var parts []string
 	for _, f := range p.fields {
+		if f.Type == schema.Reference && p.rng.IntN(4) > 0 {
+			continue // most records that one may refer to are not there
+		}
 		switch p.rng.IntN(6) {
 		case 0:
 		case 1:
@@ -293,7 +296,7 @@ func TestDriversAgree(t *testing.T) {
 			}
 		}
 	}
-	if done < 100 || found < 60 {
+	if done < 60 || found < 60 {
 		t.Errorf("only %d changes and %d queries were possible", done, found)
 	}
 }
