@@ -275,9 +275,10 @@ func expecterCase(e *env) {
 	var ended engine.Expecter
 	announce := func(tx engine.Tx) {
 		x, ok := tx.(engine.Expecter)
-		if ended = x; !ok {
+		if !ok {
 			return
 		}
+		ended = x
 		keys := [][]byte{nil, {}, make([]byte, e.p.MaxKeyBytes+1)}
 		for range e.rng.IntN(200) {
 			keys = append(keys, []byte(randomKey(e.rng)))
