@@ -112,7 +112,7 @@ func (x *executor) begin() (*batch, error) {
 	})
 	if err := x.conn.SendBatch(ctx, &send).Close(); err != nil {
 		if errors.Is(err, pgx.ErrNoRows) {
-			return nil, engine.Errorf(engine.CodeCorrupt, "postgres: table %s.pos is empty: somebody has changed Skerry's tables", x.d.schema)
+			return nil, x.d.fault(err)
 		}
 		return nil, err
 	}

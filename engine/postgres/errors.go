@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/skerrydb/skerry/engine"
@@ -41,7 +42,7 @@ func lost(err error) bool {
 func passing(err error) bool {
 	state := sqlState(err)
 	if state == "" {
-		return true
+		return !errors.Is(err, pgx.ErrNoRows)
 	}
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Routine == "RevalidateCachedQuery" {
 		return true // a table has changed since the session prepared the statement
@@ -70,6 +71,9 @@ func (d *DB) fault(err error) error {
 
 // translate returns err as one of engine's errors. Nothing was written.
 func translate(err error) *engine.Error {
+	if errors.Is(err, pgx.ErrNoRows) { // the only table that must have a row is pos
+		return engine.Errorf(engine.CodeCorrupt, "postgres: table pos has no row: somebody has changed Skerry's tables")
+	}
 	code, text := meaning(sqlState(err))
 	if text != "" {
 		text = ": " + text

@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/skerrydb/skerry/ci/pgserver"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/enginetest"
+)
+
+// exec runs statements in a database as its owner.
+func exec(t *testing.T, at string, sqls ...string) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(c)
+	for _, sql := range sqls {
+		if _, err := c.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// as returns the URL of a database for another user.
+func as(t *testing.T, at, user, password string) string {
+	t.Helper()
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(user, password)
+	return u.String()
+}
+
+// TestOpenRefuses opens databases that cannot be used. The error says what to do, and never the password.
+func TestOpenRefuses(t *testing.T) {
+	server := pgserver.Shared(t)
+	server.Exec(t, "CREATE ROLE mallory LOGIN PASSWORD 'sesame'")
+	t.Cleanup(func() { server.Exec(t, "DROP ROLE mallory") })
+	made := func(sqls ...string) func(at string) string {
+		return func(at string) string {
+			if err := open(enginetest.Adapt(t), at, Options{}).Close(); err != nil {
+				t.Fatal(err)
+			}
+			exec(t, at, sqls...)
+			return at
+		}
+	}
+	for name, c := range map[string]struct {
+		prepare func(at string) string // it returns the URL to open
+		code    engine.Code
+		text    string
+	}{
+		"another scheme":   {func(string) string { return "mysql://a:sesame@b/c" }, engine.CodeInvalid, "postgres://"},
+		"a bad port":       {func(string) string { return "postgres://a:sesame@b:1?port=sesame" }, engine.CodeInvalid, "URL"},
+		"a bad schema":     {func(at string) string { return at + "&schema=pg_mine" }, engine.CodeInvalid, "pg_mine"},
+		"nobody listens":   {func(string) string { return "postgres://a:sesame@127.0.0.1:1/c" }, engine.CodeUnavailable, "127.0.0.1"},
+		"a wrong password": {func(at string) string { return as(t, at, "mallory", "sesames") }, engine.CodeUnauthenticated, "password"},
+		"no database":      {func(at string) string { return strings.Replace(at, "?", "_none?", 1) }, engine.CodeInvalid, "CREATE DATABASE"},
+		"no schema":        {func(at string) string { return as(t, at, "mallory", "sesame") }, engine.CodeInvalid, `CREATE SCHEMA "skerry" AUTHORIZATION "mallory"`},
+		"no rights": {func(at string) string { return as(t, made()(at), "mallory", "sesame") },
+			engine.CodeInvalid, `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "skerry" TO "mallory"`},
+		"a newer schema":   {made("UPDATE skerry.format SET version = 99"), engine.CodeFormatNewer, "99"},
+		"a column dropped": {made("ALTER TABLE skerry.kv DROP COLUMN v"), engine.CodeCorrupt, `"v bytea"`},
+		"a table dropped":  {made("DROP TABLE skerry.epoch"), engine.CodeCorrupt, "epoch"},
+		"a row deleted":    {made("DELETE FROM skerry.pos"), engine.CodeCorrupt, "pos"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, err := url.Parse(c.prepare(server.Database(t)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := Open(t.Context(), u, Options{})
+			if err == nil {
+				_ = d.Close()
+				t.Fatal("it was opened")
+			}
+			if engine.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "sesame") {
+				t.Errorf("error is %v, want one of code %s with %q and without the password", err, c.code, c.text)
+			}
+		})
+	}
+}
+
+// TestColumnDroppedLater drops a column under an open engine.
+func TestColumnDroppedLater(t *testing.T) {
+	d, at := fresh(t, Options{})
+	exec(t, at, "ALTER TABLE skerry.kv DROP COLUMN v")
+	put := func(tx engine.Tx) error { return tx.Put([]byte("a"), []byte("1")) }
+	if _, err := d.Update(t.Context(), put); !errors.Is(err, engine.ErrCorrupt) {
+		t.Errorf("an update without the column: %v", err)
+	}
+	get := func(tx engine.Tx) error { _, _, err := tx.Get([]byte("a")); return err }
+	if _, err := d.View(t.Context(), engine.Read{}, get); !errors.Is(err, engine.ErrCorrupt) {
+		t.Errorf("a view without the column: %v", err)
+	}
+}
+
+// TestDurable opens a server that promises less than one by default, and one that is made weaker later.
+func TestDurable(t *testing.T) {
+	d, at := fresh(t, Options{})
+	if !d.Promises().Durable || d.Synchronous() {
+		t.Errorf("promises are %+v, synchronous %t", d.Promises(), d.Synchronous())
+	}
+	weak := open(enginetest.Adapt(t), at+"&synchronous_commit=off", Options{})
+	defer weak.Close()
+	if weak.Promises().Durable {
+		t.Error("durable with synchronous_commit=off")
+	}
+	put := func(tx engine.Tx) error { return tx.Put([]byte("a"), []byte("1")) }
+	if _, err := weak.Update(t.Context(), put); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, at, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$")
+	cut(enginetest.Adapt(t), at)
+	if _, err := d.Update(t.Context(), put); !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(err.Error(), "synchronous_commit") {
+		t.Errorf("an update after commits have become less durable: %v", err)
+	}
+}
