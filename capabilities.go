@@ -3,6 +3,7 @@ package skerry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/skerrydb/skerry/auth"
@@ -29,7 +30,8 @@ type capability struct {
 }
 
 // capabilities lists the functions that open the capabilities, in order. Each may use the Services that
-// earlier ones have set. It fails if the engine does not promise what the capability needs.
+// earlier ones have set. If the engine does not promise what a capability needs, it is left out, and fails by the
+// promise's name as soon as the program uses it.
 func capabilities() []func(s *Server) (capability, error) {
 	return []func(s *Server) (capability, error){
 		(*Server).openTransfers,
@@ -49,10 +51,10 @@ func capabilities() []func(s *Server) (capability, error) {
 // and work from the application's first request to its last.
 type Services struct {
 	Engine     engine.Engine
-	KV         *kv.Store // spaces 16 to 127 are for the application, 0 to 15 are shared with Redis clients
-	Feed       *feed.Feed
+	KV         *kv.Store  // spaces 16 to 127 are for the application, 0 to 15 are shared with Redis clients
+	Feed       *feed.Feed // nil if the engine has no change feed
 	Procedures *proc.Set
-	Records    *record.DB
+	Records    *record.DB     // fails if the engine cannot have records
 	Sessions   *session.Store // of this application
 	Global     *session.Store // shared by all applications on the same data
 	Mail       mail.Sender    // nil if there is none
@@ -91,6 +93,15 @@ func (s *Server) openCapabilities() error {
 	return nil
 }
 
+// without leaves out what the engine does not promise enough for. It returns err if that has another reason.
+func (s *Server) without(what string, err error) error {
+	if !errors.Is(err, engine.ErrUnsupported) {
+		return err
+	}
+	s.o.Logger.Info("this engine is served without "+what, "because", err)
+	return nil
+}
+
 // newServices makes the Services, which the capabilities then complete.
 func (s *Server) newServices() {
 	w := &s.o.Web
@@ -113,7 +124,7 @@ func (s *Server) openKeys() (c capability, err error) {
 func (s *Server) openFeed() (c capability, err error) {
 	changes, err := feed.New(s.eng, feed.Options{})
 	if err != nil {
-		return c, err
+		return c, s.without("the change feed, watches and invalidations", err)
 	}
 	s.services.Feed = changes
 	return capability{name: "feed", run: changes.Run}, nil

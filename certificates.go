@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web/acme"
 )
 
@@ -41,6 +42,9 @@ func (s *Server) openCertificates() (none capability, err error) {
 		return none, engine.Errorf(engine.CodeInvalid, "skerry: Certificates and TLS cannot both be set")
 	case s.http == nil:
 		return none, engine.Errorf(engine.CodeInvalid, "skerry: Certificates require HTTP, which is off")
+	}
+	if err := s.eng.Promises().Meets("ordering certificates", kv.Needs()); err != nil {
+		return none, err
 	}
 	if s.plain, err = listen(FacePlainHTTP, s.plain, cmp.Or(c.HTTP, DefaultPlainHTTP)); err != nil {
 		return none, err

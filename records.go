@@ -32,7 +32,8 @@ func (s *Server) openRecords() (c capability, err error) {
 	}
 	db, err := record.Open(s.eng, record.Options{Passwords: passwords, Feed: s.services.Feed, Logger: s.o.Logger})
 	if err != nil {
-		return c, err
+		s.services.Records = record.Unavailable(err)
+		return capability{name: "records", errors: record.Catalog()}, s.without("records", err)
 	}
 	s.services.Records = db
 	face := records.New(db, records.Options{Actor: records.Operator})

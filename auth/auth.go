@@ -94,6 +94,9 @@ type Auth struct {
 
 // New returns an Auth on store. Options out of range are CodeInvalid.
 func New(store *kv.Store, o Options) (*Auth, error) {
+	if err := store.Promises().Meets("auth", kv.Needs()); err != nil {
+		return nil, err
+	}
 	o = withDefaults(o)
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("auth: %w", err)

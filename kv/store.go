@@ -79,7 +79,7 @@ func New(eng engine.Engine, o Options) (*Store, error) {
 		o.ExpireEvery = 100 * time.Millisecond
 	}
 	s := &Store{eng: eng, feed: o.Feed, every: o.ExpireEvery}
-	lacks := p.Meets("this use of kv", Needs())
+	lacks := p.Meets("listing, counting and flushing keys", Needs())
 	s.plain = plain{lacks: lacks, noIndex: lacks != nil, graves: !p.Clock}
 	s.txs.New = func() any { return &Tx{plain: s.plain} }
 	return s, nil

@@ -99,9 +99,9 @@ type procedure struct {
 }
 
 // New returns a Set. The error names what is invalid about a procedure, or what eng does
-// not promise.
+// not promise. A Set without procedures works on every engine.
 func New(eng engine.Engine, o Options, procedures ...Procedure) (*Set, error) {
-	if err := eng.Promises().Meets("proc", kv.Needs()); err != nil {
+	if err := eng.Promises().Meets("proc", kv.Needs()); err != nil && len(procedures) > 0 {
 		return nil, err
 	}
 	if err := o.complete(); err != nil {

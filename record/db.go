@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -40,6 +41,7 @@ type Passwords interface {
 // engine.
 type DB struct {
 	eng     engine.Engine
+	lacks   error // what Define returns; nil: the engine can have records
 	o       Options
 	catalog atomic.Pointer[catalog] // the last one that was used
 	wake    chan struct{}           // of Run
@@ -58,18 +60,50 @@ func Open(eng engine.Engine, o Options) (*DB, error) {
 	if err := eng.Promises().Meets("records", keys.Needs()); err != nil {
 		return nil, err
 	}
+	return newDB(eng, o), nil
+}
+
+// Unavailable returns a DB on an engine that cannot have records: all its calls fail with err.
+func Unavailable(err error) *DB {
+	db := newDB(unavailable{err}, Options{})
+	db.lacks = err
+	return db
+}
+
+func newDB(eng engine.Engine, o Options) *DB {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	db := &DB{eng: eng, o: o, wake: make(chan struct{}, 1), strangersHashing: make(chan struct{}, MaxStrangersHashing)}
 	if o.Feed != nil {
 		db.hub = newHub(db)
 	}
-	return db, nil
+	return db
+}
+
+// unavailable is an engine of which every call fails.
+type unavailable struct{ err error }
+
+func (u unavailable) Promises() engine.Promises { return engine.Promises{} }
+func (u unavailable) Close() error              { return nil }
+
+func (u unavailable) View(context.Context, engine.Read, func(engine.Tx) error) (engine.Position, error) {
+	return 0, u.err
+}
+
+func (u unavailable) Update(context.Context, func(engine.Tx) error) (engine.Position, error) {
+	return 0, u.err
+}
+
+func (u unavailable) Changes(context.Context, engine.Position) iter.Seq2[engine.Change, error] {
+	return func(yield func(engine.Change, error) bool) { yield(engine.Change{}, u.err) }
 }
 
 // Define declares collections that the program uses. The first transaction that writes creates those that are not
 // stored yet. The error covers all collections of the call and wraps schema.Problems. Do not call Define after the
 // first transaction.
 func (db *DB) Define(collections ...schema.Collection) error {
+	if db.lacks != nil {
+		return db.lacks
+	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	var bad error
@@ -115,6 +149,9 @@ func (db *DB) View(ctx context.Context, r engine.Read, a Actor, fn func(*Tx) err
 // other keys then commit together. Passwords cannot be set; see Options.Passwords. If tx is read-only, collections that
 // are not stored yet are not created.
 func (db *DB) In(tx engine.Tx, a Actor) (*Tx, error) {
+	if db.lacks != nil {
+		return nil, db.lacks
+	}
 	c, err := db.settle(tx)
 	if err == nil {
 		err = db.begin(tx, c)

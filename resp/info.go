@@ -250,6 +250,9 @@ func infoEngine(x *call) ([]string, error) {
 const sampleKeys = 1000
 
 func infoKeyspace(x *call) ([]string, error) {
+	if x.srv.store.Lacks() != nil {
+		return nil, nil // keys cannot be counted
+	}
 	var lines []string
 	err := x.eachDatabase(func() { lines = nil }, func(t *kv.Tx, db uint8, n int) error {
 		if n == 0 {

@@ -21,6 +21,9 @@ const MaxWatchedValue = 128 << 10
 // serves it from its own feed.
 func (a *app) watch(c *web.Context) error {
 	x, r := &operation{app: a, c: c, fromNode: c.FromNode()}, c.Request
+	if err := a.store.Promises().Meets("watching keys", engine.Promises{Feed: true}); err != nil {
+		return err
+	}
 	q, err := x.keyQuery(r, "prefix", "values", "after")
 	if err != nil {
 		return err
