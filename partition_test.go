@@ -2,7 +2,9 @@ package skerry_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"strings"
 	"testing"
 
@@ -13,6 +15,8 @@ import (
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
+	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web"
 )
 
 // openPartitions returns an engine that is atomic over one partition, and has no scans, feed, positions or clock.
@@ -110,6 +114,58 @@ func TestOnePartitionRefuses(t *testing.T) {
 		}
 		if !errors.Is(err, engine.ErrUnsupported) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestOnePartitionSessions logs in, and reads and writes the session, in an application on such an engine.
+func TestOnePartitionSessions(t *testing.T) {
+	t.Parallel()
+	visits := session.NewKey[int]("visits")
+	o := skerry.Options{Admin: skerry.Off, Web: skerry.Web{Debug: true, Application: func(s *skerry.Services) (http.Handler, error) {
+		app, err := web.New(s.Web)
+		if err != nil {
+			return nil, err
+		}
+		app.Post("/visit", func(c *web.Context) error {
+			if err := visits.Update(c, c.Session(), func(n int, _ bool) (int, error) { return n + 1, nil }); err != nil {
+				return err
+			}
+			n, _, err := visits.Get(c.Session())
+			return errors.Join(err, c.JSON(http.StatusOK, map[string]any{"user": c.Session().User(), "visits": n}))
+		})
+		app.Post("/login", func(c *web.Context) error {
+			c.Session().Login("7")
+			return c.Text(http.StatusOK, "in")
+		})
+		app.Post("/revoke", func(c *web.Context) error {
+			_, _, err := s.Sessions.RevokeAll(c, "7")
+			return errors.Join(err, c.Text(http.StatusOK, "revoked"))
+		})
+		return app, nil
+	}}}
+	s, _, _ := start(t, openPartitions(t), o)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Jar: jar}
+	for _, c := range []struct{ path, want string }{
+		{"/visit", `{"user":"","visits":1}`},
+		{"/login", "in"},
+		{"/visit", `{"user":"7","visits":2}`},
+		{"/visit", `{"user":"7","visits":3}`},
+		{"/revoke", "revoked"},
+		{"/visit", `{"user":"","visits":1}`},
+	} {
+		resp, err := client.Post(s.HTTPURL()+c.path, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK || strings.TrimSpace(string(got)) != c.want {
+			t.Errorf("%s: %d %s %v, want %s", c.path, resp.StatusCode, got, err, c.want)
 		}
 	}
 }

@@ -250,10 +250,10 @@ func infoEngine(x *call) ([]string, error) {
 const sampleKeys = 1000
 
 func infoKeyspace(x *call) ([]string, error) {
-	if x.srv.store.Lacks() != nil {
-		return nil, nil // keys cannot be counted
-	}
 	var lines []string
+	if can := x.srv.store.Lacks() == nil; !can {
+		return lines, nil // keys cannot be counted
+	}
 	err := x.eachDatabase(func() { lines = nil }, func(t *kv.Tx, db uint8, n int) error {
 		if n == 0 {
 			return nil

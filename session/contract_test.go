@@ -4,8 +4,10 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/engine/enginetest"
+	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -21,6 +23,10 @@ func TestContract(t *testing.T) {
 			}
 			return suiteEnv{KV: store, Now: c.Now, Add: c.Add}
 		})
+	})
+	t.Run("Partition", func(t *testing.T) { runSuite(t, func(t testing.TB) suiteEnv { return partitioned(t, nil) }) })
+	t.Run("PartitionTwice", func(t *testing.T) {
+		runSuite(t, func(t testing.TB) suiteEnv { return partitioned(t, enginetest.Twice) })
 	})
 	t.Run("Reopened", func(t *testing.T) { runSuite(t, func(t testing.TB) suiteEnv { return env(t, true) }) })
 }
@@ -52,5 +58,26 @@ func env(t testing.TB, reopened bool) suiteEnv {
 		e.Again = func() *kv.Store { shut(); return openKV() }
 	}
 	t.Cleanup(func() { checkLists(t, eng); shut() })
+	return e
+}
+
+// partitioned returns an engine that is atomic over one partition, wrapped by wrap if that
+// is not nil.
+func partitioned(t testing.TB, wrap func(engine.Engine) engine.Engine) suiteEnv {
+	t.Helper()
+	c := newClock()
+	whole := testengine.Whole(openEngine(t, c))
+	eng := enginetest.WithinSteady(whole, engine.OnePartition)
+	if wrap != nil {
+		eng = wrap(eng)
+	}
+	e := suiteEnv{Now: c.Now, Add: c.Add}
+	for to, eng := range map[**kv.Store]engine.Engine{&e.KV: eng, &e.Whole: whole} {
+		store, err := kv.New(eng, kv.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*to = store
+	}
 	return e
 }

@@ -201,11 +201,11 @@ func TestRand(t *testing.T) {
 		t.Errorf("save: %v", err)
 	}
 	st, _, _ = open(t, session.Options{Rand: zeros{}})
-	if token := filled(t, st, "7"); token != strings.Repeat("A", session.MaxTokenBytes) {
+	if token := filled(t, st, "7"); token != strings.Repeat("A", plainToken) {
 		t.Errorf("token %q", token)
 	}
 	// A decoder that skips line breaks would return the same bytes except one for this.
-	if _, err := st.Load(t.Context(), strings.Repeat("A", session.MaxTokenBytes-1)+"\n", engine.Read{}); !errors.Is(err, session.ErrNoSession) {
+	if _, err := st.Load(t.Context(), strings.Repeat("A", plainToken-1)+"\n", engine.Read{}); !errors.Is(err, session.ErrNoSession) {
 		t.Errorf("another form of the token: %v", err)
 	}
 	s = st.New()

@@ -14,9 +14,15 @@ const (
 	userPrefix    = 'u' // 'u' namespace user handle(16)  → version id(32)
 	scsPrefix     = 'c' // 'c' namespace id(32)           → version data
 
+	// In a parted Store; part is base64 of 16 bytes:
+	partedPrefix = 'p' // 'p' namespace '{' part '}' id(32) → a record
+	rollPrefix   = 'l' // 'l' namespace '{' part '}'        → version (handle(16) id(32) absolute(8))…
+
 	version = 1 // first byte of every value
 
-	idBytes     = 32 // SHA-256 of the decoded token
+	secretBytes = 32 // the random bytes of a token
+	idBytes     = 32 // SHA-256 of a token's random bytes
+	partBytes   = 16
 	handleBytes = 16
 
 	recordHead = 1 + 3*8 + handleBytes + 1 + 1 // of an empty record
@@ -142,11 +148,6 @@ func value(values []byte, name string) (raw []byte, ok bool) {
 // appendNamespace appends the prefix of all keys of a namespace.
 func appendNamespace(b []byte, prefix byte, ns string) []byte {
 	return append(append(b, prefix, byte(len(ns))), ns...)
-}
-
-// appendIDKey appends the key of a session.
-func appendIDKey(b []byte, prefix byte, ns string, of id) []byte {
-	return append(appendNamespace(b, prefix, ns), of[:]...)
 }
 
 // appendUserPrefix appends the prefix of the keys of a user's sessions.

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -23,10 +22,10 @@ type Info struct {
 
 // listed is an entry of a user's list of sessions.
 type listed struct {
-	entry []byte // key of the list's entry
-	key   []byte // key of the session
-	seen  int64  // last recorded use; -1 if the session has ended
-	info  Info
+	handle handle
+	key    []byte // of the session
+	seen   int64  // last recorded use; -1 if the session has ended
+	info   Info
 }
 
 // List returns user's live sessions, at most MaxPerUser, most recently used first. It is a
@@ -36,10 +35,16 @@ func (st *Store) List(ctx context.Context, user string) ([]Info, error) {
 		return nil, err
 	}
 	var all []listed
-	_, err := st.kv.View(ctx, engine.Read{}, st.o.Space, func(t *kv.Tx) (err error) {
+	read := func(t *kv.Tx) (err error) {
 		all, err = st.sessions(t, []byte(user))
 		return err
-	})
+	}
+	var err error
+	if st.parted { // a view need not be one state
+		_, err = st.kv.Update(ctx, st.o.Space, read)
+	} else {
+		_, err = st.kv.View(ctx, engine.Read{}, st.o.Space, read)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
@@ -66,8 +71,8 @@ func (st *Store) Revoke(ctx context.Context, user, handle string) (engine.Positi
 		return 0, ErrNoSession
 	}
 	pos, err := st.kv.Update(ctx, st.o.Space, func(t *kv.Tx) error {
-		ended, err := st.strike(t, userKey(st.o.Namespace, []byte(user), h))
-		if err == nil && !ended {
+		n, err := st.strike(t, []byte(user), h)
+		if err == nil && n == 0 {
 			return ErrNoSession
 		}
 		return err
@@ -115,23 +120,20 @@ func (st *Store) revokeAll(t *kv.Tx, user string, except []string) (n int, err e
 	if err != nil {
 		return 0, err
 	}
+	var hs []handle
 	for _, l := range all {
-		if slices.Contains(except, l.info.Handle) {
-			continue
-		}
-		ended, err := st.strike(t, l.entry)
-		if err != nil {
-			return 0, err
-		}
-		if ended {
-			n++
+		if !slices.Contains(except, l.info.Handle) {
+			hs = append(hs, l.handle)
 		}
 	}
-	return n, nil
+	return st.strike(t, []byte(user), hs...)
 }
 
-// sessions returns the entries of user's list, including those of ended sessions.
-func (st *Store) sessions(t *kv.Tx, user []byte) ([]listed, error) {
+// entries returns the entries of user's list, with their handles and keys.
+func (st *Store) entries(t *kv.Tx, user []byte) ([]listed, error) {
+	if st.parted {
+		return st.entriesParted(t, user)
+	}
 	prefix := appendUserPrefix(nil, st.o.Namespace, user)
 	var all []listed
 	for it, err := range t.ScanPrefix(prefix) {
@@ -142,11 +144,20 @@ func (st *Store) sessions(t *kv.Tx, user []byte) ([]listed, error) {
 		if err != nil {
 			return nil, err
 		}
-		h := it.Key[len(prefix):]
-		all = append(all, listed{entry: bytes.Clone(it.Key), key: key, seen: -1, info: Info{Handle: st.text.EncodeToString(h)}})
+		all = append(all, listed{handle: handle(it.Key[len(prefix):]), key: key})
+	}
+	return all, nil
+}
+
+// sessions returns the entries of user's list, including those of ended sessions.
+func (st *Store) sessions(t *kv.Tx, user []byte) ([]listed, error) {
+	all, err := st.entries(t, user)
+	if err != nil {
+		return nil, err
 	}
 	for i := range all {
 		l := &all[i]
+		l.seen, l.info.Handle = -1, st.text.EncodeToString(l.handle[:])
 		var r record
 		live, err := st.get(t, l.key, &r)
 		if err != nil {
@@ -164,58 +175,64 @@ func (st *Store) sessions(t *kv.Tx, user []byte) ([]listed, error) {
 // makeRoom ends sessions of user until one more is within the limit. It removes entries of
 // ended sessions first, then the least recently used sessions.
 func (st *Store) makeRoom(t *kv.Tx, user []byte) error {
-	n := 0
-	for _, err := range t.ScanPrefix(appendUserPrefix(nil, st.o.Namespace, user)) {
-		if err != nil {
-			return err
-		}
-		n++
+	all, err := st.entries(t, user)
+	if err != nil || len(all) < st.o.PerUser {
+		return err
 	}
-	if n < st.o.PerUser {
-		return nil
-	}
-	all, err := st.sessions(t, user)
-	if err != nil {
+	if all, err = st.sessions(t, user); err != nil {
 		return err
 	}
 	slices.SortStableFunc(all, func(a, b listed) int { return cmp.Compare(a.seen, b.seen) })
-	for _, l := range all {
-		if n < st.o.PerUser {
-			break
-		}
-		if _, err := st.strike(t, l.entry); err != nil {
-			return err
-		}
-		n--
+	var hs []handle
+	for _, l := range all[:len(all)+1-st.o.PerUser] {
+		hs = append(hs, l.handle)
 	}
-	return nil
+	_, err = st.strike(t, user, hs...)
+	return err
 }
 
 // enter adds the session r, stored under of, to its user's list. The entry expires when the
 // session reaches its absolute end; makeRoom handles sessions that end earlier.
 func (st *Store) enter(t *kv.Tx, r *record, of id) error {
+	if st.parted {
+		return st.enterParted(t, r, of)
+	}
 	val := append(append(make([]byte, 0, 1+idBytes), version), of[:]...)
 	_, err := t.Set(userKey(st.o.Namespace, r.user, r.handle), val, kv.SetOptions{Expires: timeOf(r.absolute), SkipOld: true})
 	return err
 }
 
-// strike removes an entry of a list and the session that it names. It reports whether the
-// session existed.
-func (st *Store) strike(t *kv.Tx, entry []byte) (bool, error) {
-	e, ok, err := t.Get(entry)
-	if err != nil || !ok {
-		return false, err
+// strike removes the entries with the given handles from user's list, and the sessions that
+// they name. It returns how many sessions existed.
+func (st *Store) strike(t *kv.Tx, user []byte, hs ...handle) (n int, err error) {
+	if st.parted {
+		return st.strikeParted(t, user, hs)
 	}
-	key, err := st.entryOf(e.Val)
-	if err != nil {
-		return false, err
+	for _, h := range hs {
+		entry := userKey(st.o.Namespace, user, h)
+		e, ok, err := t.Get(entry)
+		if err != nil {
+			return 0, err
+		}
+		if !ok {
+			continue
+		}
+		key, err := st.entryOf(e.Val)
+		if err != nil {
+			return 0, err
+		}
+		ended, err := t.Delete(key)
+		if err != nil {
+			return 0, err
+		}
+		if ended {
+			n++
+		}
+		if _, err = t.Delete(entry); err != nil {
+			return 0, err
+		}
 	}
-	ended, err := t.Delete(key)
-	if err != nil {
-		return false, err
-	}
-	_, err = t.Delete(entry)
-	return ended, err
+	return n, nil
 }
 
 // entryOf returns the key of the session that an entry's value names.
@@ -226,7 +243,7 @@ func (st *Store) entryOf(val []byte) ([]byte, error) {
 	if len(val) != 1+idBytes {
 		return nil, damaged("an entry of its user's list has %d bytes", len(val))
 	}
-	return appendIDKey(nil, sessionPrefix, st.o.Namespace, id(val[1:])), nil
+	return st.appendKey(nil, place{id: id(val[1:])}), nil
 }
 
 func (st *Store) parseHandle(text string) (h handle, ok bool) {

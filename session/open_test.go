@@ -55,7 +55,7 @@ func open(t testing.TB, o session.Options) (*session.Store, *kv.Store, *clock) {
 // damaged.
 func checkLists(t testing.TB, eng engine.Engine) {
 	t.Helper()
-	store, err := kv.New(eng, kv.Options{})
+	store, err := kv.New(testengine.Whole(eng), kv.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +77,12 @@ func checkLists(t testing.TB, eng engine.Engine) {
 					t.Errorf("%q and %q name the same session", key, other)
 				}
 				entries[key], of[key[:ns]+val[1:]] = val[1:], key
+			case key[0] == 'l':
+				for b, of := val[1:], key[1:ns+24]; len(b) >= 56; b = b[56:] {
+					entries["l"+of+b[:16]] = b[16:48]
+				}
+			case key[0] == 'p' && len(val) > 41 && val[41] > 0:
+				want["l"+key[1:ns+24]+val[25:41]] = key[ns+24:]
 			case key[0] == 's' && len(val) > 41 && val[41] > 0 && len(val) > 42+int(val[41]):
 				want["u"+key[1:ns]+val[41:42+int(val[41])]+val[25:41]] = key[ns:]
 			}

@@ -29,17 +29,35 @@ func (s *Session) Save(ctx context.Context) (token string, pos engine.Position, 
 		return "", s.pos, nil
 	}
 	var out saved
-	pos, err = s.st.kv.Update(ctx, s.st.o.Space, func(t *kv.Tx) (err error) {
-		out, err = s.write(t)
-		return err
-	})
-	if err != nil {
+	if pos, err = s.commit(ctx, &out); err != nil {
 		return "", 0, fmt.Errorf("save session: %w", err)
 	}
 	if s.adopt(&out); out.wrote {
 		s.pos = max(s.pos, pos)
 	}
 	return out.token, s.pos, nil
+}
+
+// commit runs Save's transaction, or two if the session moves to another partition. The old
+// session ends first: if the second one fails, there is no session, and never are there two.
+func (s *Session) commit(ctx context.Context, out *saved) (engine.Position, error) {
+	if !s.moves() {
+		return s.st.kv.Update(ctx, s.st.o.Space, func(t *kv.Tx) (err error) {
+			*out, err = s.write(t)
+			return err
+		})
+	}
+	if _, err := s.st.kv.Update(ctx, s.st.o.Space, func(t *kv.Tx) (err error) {
+		*out, err = s.leave(t)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	pos, err := s.st.kv.Update(ctx, s.st.o.Space, func(t *kv.Tx) error { return s.enter(t, out) })
+	if err != nil {
+		return 0, moved(err)
+	}
+	return pos, nil
 }
 
 // SaveIn is like Save in the caller's transaction. After the transaction commits, and only
@@ -66,18 +84,30 @@ func (s *Session) SaveIn(tx engine.Tx) (token string, committed func(pos engine.
 type saved struct {
 	stored bool
 	wrote  bool
-	token  string
-	key    []byte // new one, if token is not empty
+	token  string // a new one; the fields up to val are then set
+	key    []byte
+	at     place
+	val    []byte // to be stored
 	rec    record // in its own memory
 	now    int64
 }
 
 // write is Save's transaction. It does not modify s, because it may run again.
 func (s *Session) write(t *kv.Tx) (saved, error) {
+	out, err := s.leave(t)
+	if err == nil && out.token != "" {
+		err = s.enter(t, &out)
+	}
+	return out, err
+}
+
+// leave is the first part of write, and all of it unless the session gets a new token. It
+// then ends the stored session, and leaves it to enter to store the new one.
+func (s *Session) leave(t *kv.Tx) (saved, error) {
 	if s.bad != nil {
 		return saved{}, s.bad
 	}
-	if err := s.st.kv.Lacks(); err != nil && (s.login || s.stored && s.rotate) {
+	if err := s.st.lacks; err != nil && (s.login || s.stored && s.rotate) {
 		return saved{}, err
 	}
 	out := saved{wrote: true, now: t.Now().UnixMilli()}
@@ -93,7 +123,6 @@ func (s *Session) write(t *kv.Tx) (saved, error) {
 		out.stored = true
 		return out, parseRecord(&out.rec, bytes.Clone(cur.raw))
 	}
-	isNew := !s.stored || s.drop || s.rotate || s.login
 	next, err := s.next(&cur, have, out.now)
 	if err != nil {
 		return saved{}, err
@@ -103,18 +132,46 @@ func (s *Session) write(t *kv.Tx) (saved, error) {
 			return saved{}, err
 		}
 	}
-	val, err := encode(&next, cur.values, s.changes)
-	if err != nil {
+	if out.val, err = encode(&next, cur.values, s.changes); err != nil {
 		return saved{}, err
 	}
-	if err := parseRecord(&out.rec, val); err != nil {
+	if err := parseRecord(&out.rec, out.val); err != nil {
 		return saved{}, err
 	}
 	out.stored = true
-	if !isNew {
-		return out, s.st.put(t, s.key, val, &out.rec, false)
+	if isNew := !s.stored || s.drop || s.rotate || s.login; !isNew {
+		return out, s.st.put(t, s.key, out.val, &out.rec, false)
 	}
-	return out, s.issue(t, &out, val)
+	p, err := s.goal()
+	if err != nil {
+		return saved{}, err
+	}
+	if out.token, out.at, err = s.st.issue(p); err != nil {
+		return saved{}, err
+	}
+	out.key = s.st.appendKey(nil, out.at)
+	return out, s.end(t)
+}
+
+// goal returns the partition of the session that a Save begins or rotates.
+func (s *Session) goal() (p part, err error) {
+	switch {
+	case !s.st.parted:
+		return part{}, nil
+	case s.login:
+		return s.st.partOf([]byte(s.user)), nil
+	case s.stored && !s.drop:
+		return s.part, nil
+	}
+	return p, s.st.random(p[:])
+}
+
+// moves reports whether Save ends a session in one partition and begins one in another.
+func (s *Session) moves() bool {
+	if !s.st.parted || !s.stored || !s.begins() {
+		return false
+	}
+	return s.login && s.part != s.st.partOf([]byte(s.user)) || s.drop && !s.login
 }
 
 // current returns the stored session to continue from, and whether there is one. It returns
@@ -155,29 +212,20 @@ func (s *Session) next(cur *record, have bool, now int64) (r record, err error) 
 	return r, nil
 }
 
-// issue stores the session of val and out.rec under a new token and removes the old one of
-// s.
-func (s *Session) issue(t *kv.Tx, out *saved, val []byte) (err error) {
-	var of id
-	if out.token, of, err = s.st.issue(); err != nil {
-		return err
-	}
-	out.key = appendIDKey(nil, sessionPrefix, s.st.o.Namespace, of)
-	if err := s.end(t); err != nil {
-		return err
-	}
+// enter is the second part of write. It stores the session of out under its new token.
+func (s *Session) enter(t *kv.Tx, out *saved) error {
 	if s.login {
 		if err := s.st.makeRoom(t, out.rec.user); err != nil {
 			return err
 		}
 	}
-	if err := s.st.put(t, out.key, val, &out.rec, true); err != nil {
+	if err := s.st.put(t, out.key, out.val, &out.rec, true); err != nil {
 		return err
 	}
 	if len(out.rec.user) == 0 {
 		return nil
 	}
-	return s.st.enter(t, &out.rec, of)
+	return s.st.enter(t, &out.rec, out.at.id)
 }
 
 // end removes the stored session under its token and, if another request rotated it in the
@@ -192,7 +240,7 @@ func (s *Session) end(t *kv.Tx) error {
 	if len(s.rec.user) == 0 {
 		return nil
 	}
-	_, err := s.st.strike(t, userKey(s.st.o.Namespace, s.rec.user, s.rec.handle))
+	_, err := s.st.strike(t, s.rec.user, s.rec.handle)
 	return err
 }
 
@@ -248,7 +296,7 @@ func (s *Session) adopt(out *saved) {
 	}
 	s.stored, s.rec, s.now = out.stored, out.rec, out.now
 	if out.token != "" {
-		s.key = out.key
+		s.key, s.part = out.key, out.at.part
 	}
 	s.rotate, s.drop, s.login, s.user = false, false, false, ""
 	s.label, s.labeled = "", false

@@ -111,5 +111,6 @@ func (c *SCS) key(token string) (key []byte, ok bool) {
 	if len(token) > MaxSCSTokenBytes {
 		return nil, false
 	}
-	return appendIDKey(nil, scsPrefix, c.o.Namespace, sha256.Sum256([]byte(token))), true
+	of := sha256.Sum256([]byte(token))
+	return append(appendNamespace(nil, scsPrefix, c.o.Namespace), of[:]...), true
 }

@@ -34,9 +34,9 @@ const (
 
 // Limits. Going over one is CodeLimit unless it says otherwise.
 const (
-	// MaxTokenBytes is the length of every token of this package; one of any
-	// other length is unknown.
-	MaxTokenBytes = 43
+	// MaxTokenBytes is the length of the longest token of this package. Tokens have 43 bytes,
+	// or 64 on engines that are atomic over one partition; one of another length is unknown.
+	MaxTokenBytes = 64
 	// MaxNamespaceBytes is the longest name of a namespace.
 	MaxNamespaceBytes = 64
 	// MaxUserBytes is the longest name or number of a user.

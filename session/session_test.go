@@ -12,7 +12,7 @@ var name = session.NewKey[string]("name")
 
 // TestLife is one session from its first hit to its end.
 func TestLife(t *testing.T) {
-	st, _, _ := open(t, session.Options{})
+	st, store, _ := open(t, session.Options{})
 	s := st.New()
 	if s.NeedsSave() || save(t, s) != "" || s.User() != "" || s.Handle() != "" {
 		t.Error("an anonymous hit writes something")
@@ -21,7 +21,7 @@ func TestLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := save(t, s)
-	if len(first) != session.MaxTokenBytes {
+	if len(first) != tokenBytes(store) {
 		t.Fatalf("token %q", first)
 	}
 	s = load(t, st, first)

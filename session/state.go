@@ -17,6 +17,7 @@ type Session struct {
 	st     *Store
 	stored bool            // a session is, or was, stored under key
 	key    []byte          // of the stored session
+	part   part            // likewise
 	rec    record          // the stored session as of now; zero if none
 	now    int64           // milliseconds since 1970, of the transaction that read rec
 	pos    engine.Position // of the last write
@@ -32,7 +33,7 @@ type Session struct {
 	reads   []read
 	bad     error // error that Save returns
 
-	keyBuf [2 + 16 + idBytes]byte // large enough for most namespaces
+	keyBuf [2 + 16 + 2 + 22 + idBytes]byte // large enough for most namespaces
 }
 
 // change is a value that the request set, or deleted if raw is nil.

@@ -21,15 +21,22 @@ type Store struct {
 	o     Options
 	renew int64            // milliseconds after which a use is recorded
 	text  *base64.Encoding // of tokens and handles; every value has only one form
+
+	parted bool  // see partition.go
+	lacks  error // of login and rotation; nil: they work
 }
 
 // NeedsPlain returns what anonymous sessions require of an engine: load, save and end.
 func NeedsPlain() engine.Promises { return kv.NeedsPlain() }
 
-// Needs returns what login, rotation, lists and revocation require: a session, its old
-// token and its user's list change together. If the engine does not promise this, they
-// return ErrUnsupported.
-func Needs() engine.Promises { return kv.Needs() }
+// Needs returns what login, rotation, lists and revocation require: a user's sessions and
+// their list change together. If the engine does not promise this, they return
+// ErrUnsupported.
+func Needs() engine.Promises {
+	p := kv.NeedsPlain()
+	p.Atomic = engine.OnePartition
+	return p
+}
 
 // New returns a Store that stores its sessions in store. Invalid options are CodeInvalid or
 // CodeLimit. The caller should run store.Run, which removes expired sessions; without it,
@@ -40,7 +47,12 @@ func New(store *kv.Store, o Options) (*Store, error) {
 		return nil, err
 	}
 	renew := int64(float64(o.Idle.Milliseconds()) * o.RenewShare)
-	return &Store{kv: store, o: o, renew: renew, text: base64.RawURLEncoding.Strict()}, nil
+	st := &Store{kv: store, o: o, renew: renew, text: base64.RawURLEncoding.Strict()}
+	if store.Lacks() != nil {
+		st.lacks = store.Promises().Meets("sessions of users", Needs())
+		st.parted = st.lacks == nil
+	}
+	return st, nil
 }
 
 // New returns an anonymous session that is not stored. The first Save after a value or a
@@ -52,23 +64,23 @@ func (st *Store) New() *Session { return &Session{st: st} }
 // ended or revoked, Load returns ErrNoSession. It reads a single key; for a malformed token
 // it reads nothing.
 func (st *Store) Load(ctx context.Context, token string, r engine.Read) (*Session, error) {
-	of, ok := st.parseToken(token)
+	at, ok := st.parseToken(token)
 	if !ok {
 		return nil, ErrNoSession
 	}
 	s := &Session{st: st}
-	_, err := st.kv.View(ctx, r, st.o.Space, func(t *kv.Tx) error { return s.read(t, of) })
+	_, err := st.kv.View(ctx, r, st.o.Space, func(t *kv.Tx) error { return s.read(t, at) })
 	return s.loaded(err)
 }
 
 // LoadIn is like Load in the caller's transaction, whose writes it sees.
 func (st *Store) LoadIn(tx engine.Tx, token string) (*Session, error) {
-	of, ok := st.parseToken(token)
+	at, ok := st.parseToken(token)
 	if !ok {
 		return nil, ErrNoSession
 	}
 	s := &Session{st: st}
-	return s.loaded(s.read(st.kv.In(tx, st.o.Space), of))
+	return s.loaded(s.read(st.kv.In(tx, st.o.Space), at))
 }
 
 func (s *Session) loaded(err error) (*Session, error) {
@@ -81,9 +93,9 @@ func (s *Session) loaded(err error) (*Session, error) {
 	return nil, fmt.Errorf("load session: %w", err)
 }
 
-// read sets s to the session stored under of.
-func (s *Session) read(t *kv.Tx, of id) error {
-	s.key = appendIDKey(s.keyBuf[:0], sessionPrefix, s.st.o.Namespace, of)
+// read sets s to the session stored at a place.
+func (s *Session) read(t *kv.Tx, at place) error {
+	s.key, s.part = s.st.appendKey(s.keyBuf[:0], at), at.part
 	e, ok, err := t.Get(s.key)
 	if err != nil {
 		return err
@@ -138,35 +150,44 @@ func (st *Store) put(t *kv.Tx, key, val []byte, r *record, isNew bool) error {
 	return err
 }
 
-// parseToken returns the id under which the session of a well-formed token is stored.
-func (st *Store) parseToken(token string) (id, bool) {
+// parseToken returns where the session of a well-formed token is stored.
+func (st *Store) parseToken(token string) (at place, ok bool) {
 	var text [MaxTokenBytes]byte
-	var raw [idBytes]byte
-	if len(token) != MaxTokenBytes {
-		return id{}, false
+	var raw [partBytes + secretBytes]byte
+	n := st.tokenRaw()
+	if len(token) != st.text.EncodedLen(n) {
+		return place{}, false
 	}
-	copy(text[:], token)
 	// The decoder skips line breaks, which makes the result too short.
-	if n, err := st.text.Decode(raw[:], text[:]); err != nil || n != idBytes {
-		return id{}, false
+	if m, err := st.text.Decode(raw[:n], text[:copy(text[:], token)]); err != nil || m != n {
+		return place{}, false
 	}
-	return sha256.Sum256(raw[:]), true
+	secret := raw[n-secretBytes : n]
+	copy(at.part[:], raw[:n-secretBytes])
+	at.id = sha256.Sum256(secret)
+	return at, true
 }
 
-// issue returns a new token and the id under which its session is stored.
-func (st *Store) issue() (string, id, error) {
-	var raw [idBytes]byte
-	if _, err := io.ReadFull(st.o.Rand, raw[:]); err != nil {
-		return "", id{}, engine.Errorf(engine.CodeInternal, "issue session: read random bytes: %w", err)
+// issue returns a new token for a session in partition p, and where that is stored.
+func (st *Store) issue(p part) (string, place, error) {
+	var raw [partBytes + secretBytes]byte
+	n := st.tokenRaw()
+	secret := raw[n-secretBytes : n]
+	copy(raw[:n-secretBytes], p[:])
+	if err := st.random(secret); err != nil {
+		return "", place{}, err
 	}
-	return st.text.EncodeToString(raw[:]), sha256.Sum256(raw[:]), nil
+	return st.text.EncodeToString(raw[:n]), place{p, sha256.Sum256(secret)}, nil
 }
 
-func (st *Store) newHandle() (h handle, err error) {
-	if _, err := io.ReadFull(st.o.Rand, h[:]); err != nil {
-		return h, engine.Errorf(engine.CodeInternal, "issue session: read random bytes: %w", err)
+func (st *Store) newHandle() (h handle, err error) { return h, st.random(h[:]) }
+
+// random fills b with random bytes.
+func (st *Store) random(b []byte) error {
+	if _, err := io.ReadFull(st.o.Rand, b); err != nil {
+		return engine.Errorf(engine.CodeInternal, "issue session: read random bytes: %w", err)
 	}
-	return h, nil
+	return nil
 }
 
 // Absolute returns the maximum life of a session, after which a client no longer needs its

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"time"
@@ -13,7 +14,7 @@ import (
 // stored counts the keys in the sessions' space.
 func (f *fixture) stored() (n int) {
 	f.Helper()
-	_, err := f.env.KV.View(f.Context(), engine.Read{}, session.DefaultSpace, func(t *kv.Tx) (err error) {
+	_, err := cmp.Or(f.env.Whole, f.env.KV).View(f.Context(), engine.Read{}, session.DefaultSpace, func(t *kv.Tx) (err error) {
 		n = 0
 		for _, err := range t.Scan(nil, nil) { // Count includes tombstones
 			if n++; err != nil {
@@ -48,7 +49,7 @@ func lazy(f *fixture) {
 		f.Error("a value is not to be saved, or was at once")
 	}
 	token := f.save(s)
-	if len(token) != session.MaxTokenBytes || f.stored() != 1 || !s.Stored() || s.NeedsSave() {
+	if len(token) != tokenBytes(f.env.KV) || f.stored() != 1 || !s.Stored() || s.NeedsSave() {
 		f.Errorf("saved as %q, %d keys, stored %v, still to be saved %v", token, f.stored(), s.Stored(), s.NeedsSave())
 	}
 	if f.save(s) != "" {
@@ -160,7 +161,7 @@ func rotate(f *fixture) {
 			f.Error("a rotation is not to be saved")
 		}
 		second := f.save(s)
-		if second == first || len(second) != session.MaxTokenBytes {
+		if second == first || len(second) != tokenBytes(f.env.KV) {
 			f.Errorf("rotated from %q to %q", first, second)
 		}
 		f.again()

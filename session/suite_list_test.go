@@ -65,7 +65,7 @@ func revoke(f *fixture) {
 		}
 	}
 	f.load(one)
-	if pos, err := f.st.Revoke(f.Context(), "7", handle); err != nil || pos == 0 {
+	if pos, err := f.st.Revoke(f.Context(), "7", handle); err != nil || !f.wrote(pos) {
 		f.Fatalf("revoke: %d %v", pos, err)
 	}
 	f.again()
@@ -88,7 +88,7 @@ func revokeAll(f *fixture) {
 	}
 	other, near := f.begin("8"), f.begin("70")
 	keep := f.load(tokens[2]).Handle()
-	if n, pos, err := f.st.RevokeAll(f.Context(), "7", keep); n != 4 || pos == 0 || err != nil {
+	if n, pos, err := f.st.RevokeAll(f.Context(), "7", keep); n != 4 || !f.wrote(pos) || err != nil {
 		f.Errorf("revoked %d at %d: %v", n, pos, err)
 	}
 	f.again()
@@ -177,8 +177,11 @@ func inTransaction(f *fixture) {
 		f.Fatal(err)
 	}
 	f.load(token)
-	s := f.st.New()
-	s.Login("9")
+	s, user := f.st.New(), "9"
+	if f.parted() {
+		user = "7" // of the same partition
+	}
+	s.Login(user)
 	var issued string
 	var committed func(engine.Position)
 	save := func(fail error) error {
@@ -189,7 +192,7 @@ func inTransaction(f *fixture) {
 			if issued, committed, err = s.SaveIn(tx); err != nil {
 				return err
 			}
-			if in, err := f.st.LoadIn(tx, issued); err != nil || in.User() != "9" {
+			if in, err := f.st.LoadIn(tx, issued); err != nil || in.User() != user {
 				f.Errorf("load what the transaction saved: %v", err)
 			}
 			return fail

@@ -199,7 +199,7 @@ func updatePending(f *fixture) {
 		f.Errorf("update that fails: %v", err)
 	}
 	want(f, other, number, 21)
-	if _, pos, err := other.Save(f.Context()); err != nil || pos == 0 {
+	if _, pos, err := other.Save(f.Context()); err != nil || !f.wrote(pos) {
 		f.Errorf("the position of an update is lost: %d %v", pos, err)
 	}
 	other.Logout()

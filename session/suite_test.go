@@ -20,7 +20,28 @@ type suiteEnv struct {
 	// Again closes the engine and opens it again from what it stored, or does nothing.
 	// Sessions that were loaded before are not used after it.
 	Again func() *kv.Store
+
+	Whole *kv.Store // of the engine below that can scan; nil: KV
 }
+
+// Lengths of tokens.
+const (
+	plainToken  = 43
+	partedToken = session.MaxTokenBytes
+)
+
+func tokenBytes(store *kv.Store) int {
+	if store.Lacks() != nil {
+		return partedToken
+	}
+	return plainToken
+}
+
+// parted reports whether the engine is atomic over one partition only.
+func (f *fixture) parted() bool { return f.env.KV.Lacks() != nil }
+
+// wrote reports whether pos can be the position of a write.
+func (f *fixture) wrote(pos engine.Position) bool { return (pos != 0) == f.env.KV.Promises().Positions }
 
 // runSuite tests the promises of sessions on any engine. open returns an empty suiteEnv for
 // one test.

@@ -112,10 +112,28 @@ func Within(eng engine.Engine, scope engine.Scope) engine.Engine {
 	return &within{Engine: eng, scope: scope}
 }
 
+// WithinSteady is Within with a clock that does not go back, for tests of times. It promises
+// no more than Within.
+func WithinSteady(eng engine.Engine, scope engine.Scope) engine.Engine {
+	return &within{Engine: eng, scope: scope, steady: true}
+}
+
 type within struct {
 	engine.Engine
-	scope engine.Scope
-	runs  atomic.Int64
+	scope  engine.Scope
+	steady bool
+	runs   atomic.Int64
+}
+
+// Whole returns the engine that w weakens, so that tests can read everything.
+func (w *within) Whole() engine.Engine { return w.Engine }
+
+// back is how far the clock goes back in the next transaction.
+func (w *within) back() time.Duration {
+	if w.steady {
+		return 0
+	}
+	return time.Duration(w.runs.Add(1)%3) * time.Second
 }
 
 func (w *within) Promises() engine.Promises {
@@ -149,7 +167,7 @@ func (w *within) View(ctx context.Context, r engine.Read, fn func(engine.Tx) err
 
 func (w *within) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
 	_, err := w.Engine.Update(ctx, func(tx engine.Tx) error {
-		t := &withinTx{Tx: tx, scope: w.scope, writes: true, back: time.Duration(w.runs.Add(1)%3) * time.Second}
+		t := &withinTx{Tx: tx, scope: w.scope, writes: true, back: w.back()}
 		return cmp.Or(fn(t), t.crossed)
 	})
 	return 0, err

@@ -22,8 +22,9 @@ import (
 // Env names the engine to open: "scribbling", which is the default in tests, an embedded
 // engine that overwrites what a transaction returned as soon as it is no longer valid
 // (enginetest.Scribble); "embedded", which is the default in benchmarks; "coarse", an
-// embedded engine on which transactions share times (enginetest.Coarse); or "weak", which
-// also runs their functions twice (enginetest.Twice). An engine on another database gets
+// embedded engine on which transactions share times (enginetest.Coarse); "weak", which also
+// runs their functions twice (enginetest.Twice); or "partition", which is atomic over one
+// partition only (enginetest.WithinSteady), for the tests that need no more. An engine on another database gets
 // its name here, and a line in the map below.
 const Env = "SKERRY_TEST_ENGINE"
 
@@ -43,6 +44,9 @@ func openers() map[string]func(t testing.TB, o Options) engine.Engine {
 		"scribbling": openScribbling,
 		"embedded":   func(t testing.TB, o Options) engine.Engine { return openEmbedded(t, o) },
 		"coarse":     openCoarse,
+		"partition": func(t testing.TB, o Options) engine.Engine {
+			return enginetest.WithinSteady(openScribbling(t, o), engine.OnePartition)
+		},
 		"weak":       func(t testing.TB, o Options) engine.Engine { return enginetest.Twice(openCoarse(t, o)) },
 	}
 }
@@ -61,6 +65,15 @@ func Open(t testing.TB, o Options) engine.Engine {
 			t.Errorf("close engine: %v", err)
 		}
 	})
+	return eng
+}
+
+// Whole returns the engine below eng that can scan all keys, which may be eng, for checks of
+// what is stored.
+func Whole(eng engine.Engine) engine.Engine {
+	if w, ok := eng.(interface{ Whole() engine.Engine }); ok {
+		return w.Whole()
+	}
 	return eng
 }
 
