@@ -37,8 +37,14 @@ func open(t testing.TB) (*kv.Store, engine.Engine, *clock) {
 	t.Helper()
 	c := newClock()
 	eng := openEngine(t, c)
-	t.Cleanup(func() { checkIndex(t, eng) })
-	s, err := kv.New(eng, kv.Options{ExpireEvery: time.Millisecond, Feed: follow(t, eng, feed.Options{})})
+	o := kv.Options{ExpireEvery: time.Millisecond}
+	if eng.Promises().Feed {
+		o.Feed = follow(t, eng, feed.Options{})
+	}
+	if eng.Promises().Ordered {
+		t.Cleanup(func() { checkIndex(t, eng) })
+	}
+	s, err := kv.New(eng, o)
 	if err != nil {
 		t.Fatal(err)
 	}
