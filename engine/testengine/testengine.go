@@ -47,7 +47,7 @@ func openers() map[string]func(t testing.TB, o Options) engine.Engine {
 		"partition": func(t testing.TB, o Options) engine.Engine {
 			return enginetest.WithinSteady(openScribbling(t, o), engine.OnePartition)
 		},
-		"weak":       func(t testing.TB, o Options) engine.Engine { return enginetest.Twice(openCoarse(t, o)) },
+		"weak": func(t testing.TB, o Options) engine.Engine { return enginetest.Twice(openCoarse(t, o)) },
 	}
 }
 
