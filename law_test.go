@@ -54,7 +54,7 @@ var law = map[string]may{
 	"engine/embedded":        {code: "engine btree journal peer raft spill", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
 	// the engine of the tests of capabilities, which names engines so that those need not
-	"engine/redis":      {code: "engine btree github.com/redis/rueidis", tests: "ci/redisserver engine/enginetest"},
+	"engine/redis":      {code: "engine btree github.com/redis/rueidis", tests: "ci/eventually ci/redisserver engine/enginetest"},
 	"engine/testengine": {code: "engine engine/embedded engine/enginetest journal/memfs"},
 
 	// flow and capabilities; their tests run on a real engine
