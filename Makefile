@@ -74,6 +74,12 @@ bench-records: ## compare records over REST with PocketBase and with pgx on Post
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-records ./records && exec ../bin/bench-records $(ARGS)
 
+.PHONY: bench-engines
+bench-engines: ## compare capabilities on each engine with pgx and go-redis by hand (ARGS=-h for more)
+	ci/servers
+	@mkdir -p bin
+	cd bench && go build -o ../bin/bench-engines ./engines && exec ../bin/bench-engines $(ARGS)
+
 .PHONY: bench-btree
 bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
 	cd bench && go run ./btree $(ARGS)

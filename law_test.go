@@ -55,7 +55,7 @@ var law = map[string]may{
 
 	// the engine of the tests of capabilities, which names engines so that those need not
 	"engine/redis":      {code: "engine btree github.com/redis/rueidis", tests: "ci/eventually ci/redisserver engine/enginetest"},
-	"engine/testengine": {code: "engine engine/embedded engine/enginetest journal/memfs"},
+	"engine/testengine": {code: "ci/pgserver ci/redisserver engine engine/embedded engine/enginetest engine/postgres engine/redis journal/memfs"},
 
 	// flow and capabilities; their tests run on a real engine
 	"feed": {code: "engine", tests: "engine/embedded engine/testengine"},
@@ -141,7 +141,7 @@ var law = map[string]may{
 	// assembly
 	".": {code: "auth engine feed gate kv mail proc record record/keys record/schema resp session transfer web web/acme web/api web/records web/transfers", tests: "auth/oidc ci/pgserver engine/embedded engine/enginetest engine/postgres web/problem web/view"},
 	"cli": {
-		code:  ". archive cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/embedded engine/postgres journal proc proc/typescript record record/schema transfer web/api web/problem web/records web/transfers workload/history",
+		code:  ". archive cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/embedded engine/postgres engine/redis journal proc proc/typescript record record/schema transfer web/api web/problem web/records web/transfers workload/history",
 		tests: "auth ci/pgserver ci/ports cli/dev/starter cli/verify client github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/verb":        {code: ". engine engine/embedded proc suggest github.com/BurntSushi/toml"},

@@ -9,11 +9,16 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/engine/postgres"
+	"github.com/skerrydb/skerry/engine/redis"
 )
 
 // engines has every engine, by the scheme of its URL.
 func engines() verb.Engines {
-	return verb.Engines{verb.Embedded: openEmbedded, "postgres": openPostgres, "postgresql": openPostgres}
+	return verb.Engines{
+		verb.Embedded: openEmbedded,
+		"postgres":    openPostgres, "postgresql": openPostgres,
+		redis.Scheme: openRedis, redis.SchemeTLS: openRedis, redis.SchemeCluster: openRedis, redis.SchemeClusterTLS: openRedis,
+	}
 }
 
 // openPostgres opens the PostgreSQL database that u names.
@@ -43,4 +48,9 @@ func openEmbedded(_ context.Context, u *url.URL, o verb.EngineOptions) (engine.E
 		return nil, err // not db, a nil pointer that would make a non-nil interface
 	}
 	return db, nil
+}
+
+// openRedis opens the data in Redis that u names.
+func openRedis(ctx context.Context, u *url.URL, o verb.EngineOptions) (engine.Engine, error) {
+	return redis.Open(ctx, u, redis.Options{Log: o.Logger})
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +39,30 @@ type Server struct {
 // SKERRY_REQUIRE_SERVERS is set.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
+	s := start(tb, args)
+	s.EndWith(tb)
+	return s
+}
+
+var shared struct {
+	sync.Mutex
+	*Server
+}
+
+// Shared returns the server of this test process, which starts with the first call and ends with the process. Tests
+// must not stop it, and must keep to keys of their own.
+func Shared(tb testing.TB) *Server {
+	tb.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.Server == nil {
+		shared.Server = start(tb, nil)
+	}
+	return shared.Server
+}
+
+func start(tb testing.TB, args []string) *Server {
+	tb.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		daemon.Missing(tb, "redis-server", "redis-server")
@@ -46,7 +71,6 @@ func Start(tb testing.TB, args ...string) *Server {
 	if s.Daemon, err = daemon.New("redis", syscall.SIGKILL); err != nil {
 		tb.Fatal(err)
 	}
-	s.EndWith(tb)
 	s.Restart(tb)
 	return s
 }

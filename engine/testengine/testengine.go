@@ -8,14 +8,21 @@ package testengine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/pgserver"
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/engine/enginetest"
+	"github.com/skerrydb/skerry/engine/postgres"
+	"github.com/skerrydb/skerry/engine/redis"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
 
@@ -23,9 +30,11 @@ import (
 // engine that overwrites what a transaction returned as soon as it is no longer valid
 // (enginetest.Scribble); "embedded", which is the default in benchmarks; "coarse", an
 // embedded engine on which transactions share times (enginetest.Coarse); "weak", which also
-// runs their functions twice (enginetest.Twice); or "partition", which is atomic over one
-// partition only (enginetest.WithinSteady), for the tests that need no more. An engine on another database gets
-// its name here, and a line in the map below.
+// runs their functions twice (enginetest.Twice); "partition", which is atomic over one
+// partition only (enginetest.WithinSteady), for the tests that need no more; "postgres",
+// PostgreSQL with a database for each engine; or "redis", one primary of Redis with a prefix
+// for each. Tests in a bubble of synctest, which has no network, and those of
+// Options.HistoryBytes run on the default instead of the last two.
 const Env = "SKERRY_TEST_ENGINE"
 
 // Options of Open. The zero value works.
@@ -47,7 +56,9 @@ func openers() map[string]func(t testing.TB, o Options) engine.Engine {
 		"partition": func(t testing.TB, o Options) engine.Engine {
 			return enginetest.WithinSteady(openScribbling(t, o), engine.OnePartition)
 		},
-		"weak": func(t testing.TB, o Options) engine.Engine { return enginetest.Twice(openCoarse(t, o)) },
+		"postgres": openPostgres,
+		"redis":    openRedis,
+		"weak":     func(t testing.TB, o Options) engine.Engine { return enginetest.Twice(openCoarse(t, o)) },
 	}
 }
 
@@ -55,6 +66,9 @@ func openers() map[string]func(t testing.TB, o Options) engine.Engine {
 func Open(t testing.TB, o Options) engine.Engine {
 	t.Helper()
 	name := cmp.Or(os.Getenv(Env), fallback(t))
+	if (name == "postgres" || name == "redis") && (inBubble() || o.HistoryBytes != 0) {
+		name = fallback(t)
+	}
 	open := openers()[name]
 	if open == nil {
 		t.Fatalf("%s=%s names no engine", Env, name)
@@ -106,6 +120,39 @@ func openEmbedded(t testing.TB, o Options) *embedded.DB {
 		t.Fatalf("open engine: %v", err)
 	}
 	return eng
+}
+
+// inBubble reports whether this goroutine is in a bubble of synctest: its clock begins in the year 2000.
+func inBubble() bool { return time.Now().Year() < 2020 }
+
+func openPostgres(t testing.TB, o Options) engine.Engine {
+	t.Helper()
+	eng, err := postgres.Open(t.Context(), parse(t, pgserver.Shared(t).Database(t)), postgres.Options{Now: o.Now})
+	if err != nil {
+		t.Fatalf("open engine: %v", err)
+	}
+	return eng
+}
+
+var prefixes atomic.Int64
+
+func openRedis(t testing.TB, o Options) engine.Engine {
+	t.Helper()
+	u := parse(t, fmt.Sprintf("%s?prefix=t%d:", redisserver.Shared(t).URL(), prefixes.Add(1)))
+	eng, err := redis.Open(t.Context(), u, redis.Options{Now: o.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatalf("open engine: %v", err)
+	}
+	return eng
+}
+
+func parse(t testing.TB, raw string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
 }
 
 func openCoarse(t testing.TB, o Options) engine.Engine {
