@@ -90,7 +90,9 @@ func redisOps(p *plan, c *redis.Client) map[string]op {
 	keys := int64(p.keys)
 	return map[string]op{
 		"get": func(ctx context.Context, _ int, n int64) error { return c.Get(ctx, string(key(n%keys))).Err() },
-		"set": func(ctx context.Context, _ int, n int64) error { return c.Set(ctx, string(key(n%keys)), value(n), 0).Err() },
+		"set": func(ctx context.Context, _ int, n int64) error {
+			return c.Set(ctx, string(key(n%keys)), value(n), 0).Err()
+		},
 		"vote": func(ctx context.Context, _ int, n int64) error {
 			who, whom := strconv.FormatInt(phone(n%keys), 10), strconv.Itoa(contestant(n))
 			return voteScript.Run(ctx, c, []string{"phone:" + who, "contestant:" + whom, "votes:" + whom, "votes:" + whom + ":NY"}, maxVotes).Err()

@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -74,6 +75,9 @@ func (p *plan) compare(dir string, w io.Writer) error {
 			return fmt.Errorf("-callers %q: give numbers from 1 to %d", p.callers, maxCallers)
 		}
 		callers = append(callers, n)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user
+		return err
 	}
 	makers := map[string]func() (*system, error){}
 	for _, s := range systems() {
