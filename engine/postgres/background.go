@@ -63,10 +63,16 @@ func (d *DB) follow(ctx context.Context, listening func()) error {
 		every = standbyPoll // LISTEN needs a primary
 	} else if _, err := conn.Exec(ctx, "LISTEN "+quoteIdent(d.channel())); err != nil {
 		return err
+	} else if err := d.beginEpoch(ctx, conn); err != nil {
+		return err
 	}
 	for first := true; ; first = false {
+		seen := d.Position()
 		h, err := d.readHead(ctx, conn)
 		if err != nil {
+			return err
+		}
+		if err := d.behind(h.pos, seen); err != nil {
 			return err
 		}
 		d.advance(h.pos)

@@ -117,7 +117,7 @@ func (x *executor) begin() (*batch, error) {
 		return nil, err
 	}
 	b.pos, b.begun = b.base, time.Now()
-	return b, nil
+	return b, x.d.behind(b.base, x.d.Position())
 }
 
 // blame finds out, after a statement has failed, whether a call is the reason.

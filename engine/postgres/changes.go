@@ -160,7 +160,11 @@ func (d *DB) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	seen := d.Position()
 	h, err := d.readHead(ctx, c.Conn)
+	if err == nil {
+		err = d.behind(h.pos, seen)
+	}
 	if err != nil {
 		d.views.drop(c)
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -46,7 +47,7 @@ type DB struct {
 
 // statements are those that are sent again and again.
 type statements struct {
-	lock, head, get, getFirst, many, put, del, change, moved, notify, changes string
+	lock, head, pos, get, getFirst, many, put, del, change, moved, notify, changes string
 }
 
 const (
@@ -61,11 +62,21 @@ func newDB(cfg *pgx.ConnConfig, schema string, o Options) *DB {
 		closing: make(chan struct{}), moved: make(chan struct{}), trimNow: make(chan struct{}, 1),
 	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
+	valid := cfg.ValidateConnect
+	cfg.ValidateConnect = func(ctx context.Context, c *pgconn.PgConn) error {
+		if valid != nil {
+			if err := valid(ctx, c); err != nil {
+				return err
+			}
+		}
+		return d.notOld(ctx, c)
+	}
 	d.views, d.work = newPool(d, o.ViewConns), newPool(d, o.FeedConns)
 	d.sql = statements{
 		// The clock is read once the lock is held.
 		lock:     "WITH p AS MATERIALIZED (SELECT pos, at, bytes FROM SCHEMA.pos FOR UPDATE) SELECT pos, at, bytes, " + clockSQL + " FROM p",
 		head:     "SELECT pos, at, " + clockSQL + " FROM SCHEMA.pos",
+		pos:      "SELECT pos FROM SCHEMA.pos",
 		get:      "SELECT v FROM SCHEMA.kv WHERE k = $1",
 		getFirst: "SELECT p.pos, p.at, " + clockSQL + ", kv.v FROM SCHEMA.pos p LEFT JOIN SCHEMA.kv ON kv.k = $1",
 		many:     "SELECT k, v FROM SCHEMA.kv WHERE k = ANY($1)",
@@ -80,7 +91,7 @@ func newDB(cfg *pgx.ConnConfig, schema string, o Options) *DB {
 			" WHERE pos > $1 ORDER BY pos LIMIT 500) AS c WHERE bytes - least < 4194304 ORDER BY pos",
 	}
 	for _, s := range []*string{
-		&d.sql.lock, &d.sql.head, &d.sql.get, &d.sql.getFirst, &d.sql.many, &d.sql.put, &d.sql.del, &d.sql.change, &d.sql.moved, &d.sql.changes,
+		&d.sql.lock, &d.sql.head, &d.sql.pos, &d.sql.get, &d.sql.getFirst, &d.sql.many, &d.sql.put, &d.sql.del, &d.sql.change, &d.sql.moved, &d.sql.changes,
 	} {
 		*s = d.rewrite(*s)
 	}

@@ -5,14 +5,19 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/skerrydb/skerry/engine"
 )
 
 // A server that was promoted from an asynchronous standby, or restored, may lack the last
-// commits. Before its first batch there an executor begins a new epoch, so that no position
-// has two meanings (docs/decisions/0033). It recognises such a server by its timeline, and a
-// copy of the tables in another cluster of databases by the identifier of that.
+// commits. Whoever connects to it first, an executor or a listener, begins a new epoch, so that
+// no position has two meanings (docs/decisions/0033). It recognises such a server by its
+// timeline, and a copy of the tables in another cluster of databases by the identifier of that.
+//
+// The server that failed may come back and take itself for the primary. Nothing here can keep
+// processes that know no other server from writing to it. A process that has seen a later epoch
+// does not: notOld refuses the connection, and behind what such a connection still returns.
 
 // epochBits is how many bits of a position count commits. The others are the epoch.
 const epochBits = 48
@@ -26,24 +31,24 @@ type epoch struct {
 const placeSQL = `SELECT (SELECT system_identifier FROM pg_control_system()), ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint`
 
 // beginEpoch begins an epoch if the server is not the one that committed the last batch.
-func (x *executor) beginEpoch(ctx context.Context) error {
+func (d *DB) beginEpoch(ctx context.Context, conn *pgx.Conn) error {
 	var id, timeline, oldID, oldTimeline int64
-	if err := x.conn.QueryRow(ctx, placeSQL).Scan(&id, &timeline); err != nil {
+	if err := conn.QueryRow(ctx, placeSQL).Scan(&id, &timeline); err != nil {
 		if lost(err) {
 			return err
 		}
-		x.d.o.Logger.Warn("postgres: the server does not show its timeline, so a failover that loses commits would not be noticed", "error", err)
+		d.o.Logger.Warn("postgres: the server does not show its timeline, so a failover that loses commits would not be noticed", "error", err)
 		return nil
 	}
-	if err := x.conn.QueryRow(ctx, x.d.rewrite("SELECT server, timeline FROM SCHEMA.pos")).Scan(&oldID, &oldTimeline); err != nil {
+	if err := conn.QueryRow(ctx, d.rewrite("SELECT server, timeline FROM SCHEMA.pos")).Scan(&oldID, &oldTimeline); err != nil {
 		return err
 	}
 	if oldID == id && oldTimeline == timeline {
 		return nil
 	}
-	return pgx.BeginFunc(ctx, x.conn, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var pos, at int64
-		if err := tx.QueryRow(ctx, x.d.rewrite("SELECT pos, at, server, timeline FROM SCHEMA.pos FOR UPDATE")).Scan(&pos, &at, &oldID, &oldTimeline); err != nil {
+		if err := tx.QueryRow(ctx, d.rewrite("SELECT pos, at, server, timeline FROM SCHEMA.pos FOR UPDATE")).Scan(&pos, &at, &oldID, &oldTimeline); err != nil {
 			return err
 		}
 		if oldID == id && oldTimeline == timeline { // another process was faster
@@ -53,18 +58,51 @@ func (x *executor) beginEpoch(ctx context.Context) error {
 			fork := pos
 			pos = (pos>>epochBits+1)<<epochBits | pos&(1<<epochBits-1)
 			at++
-			if _, err := tx.Exec(ctx, x.d.rewrite("INSERT INTO SCHEMA.epoch (first, fork, at) VALUES ($1, $2, $3)"), pos, fork, at); err != nil {
+			if _, err := tx.Exec(ctx, d.rewrite("INSERT INTO SCHEMA.epoch (first, fork, at) VALUES ($1, $2, $3)"), pos, fork, at); err != nil {
 				return err
 			}
-			x.d.o.Logger.Warn("postgres: another server has taken over, or data was restored; commits that it does not have are lost",
+			d.o.Logger.Warn("postgres: another server has taken over, or data was restored; commits that it does not have are lost",
 				"last_position_kept", fork, "next_position", pos+1)
 		}
-		if _, err := tx.Exec(ctx, x.d.rewrite("UPDATE SCHEMA.pos SET pos = $1, at = $2, server = $3, timeline = $4"), pos, at, id, timeline); err != nil {
+		if _, err := tx.Exec(ctx, d.rewrite("UPDATE SCHEMA.pos SET pos = $1, at = $2, server = $3, timeline = $4"), pos, at, id, timeline); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, x.d.sql.notify, x.d.channel(), strconv.FormatInt(pos, 10))
+		_, err := tx.Exec(ctx, d.sql.notify, d.channel(), strconv.FormatInt(pos, 10))
 		return err
 	})
+}
+
+// notOld refuses a server whose epoch is older than one that this process has seen. pgx then
+// tries the next host of the URL.
+func (d *DB) notOld(ctx context.Context, c *pgconn.PgConn) error {
+	seen := d.Position() >> epochBits
+	if seen == 0 {
+		return nil
+	}
+	r := c.ExecParams(ctx, d.sql.pos, nil, nil, nil, nil).Read()
+	if r.Err != nil {
+		return r.Err
+	}
+	if len(r.Rows) == 0 {
+		return nil // begin names it
+	}
+	pos, err := strconv.ParseUint(string(r.Rows[0][0]), 10, 64)
+	if err != nil {
+		return err
+	}
+	if epoch := engine.Position(pos) >> epochBits; epoch < seen {
+		return engine.Errorf(engine.CodeUnavailable, "postgres: this server is an old primary: it is at epoch %d of the data, but another server has begun epoch %d. Stop it, and make it a standby of the new primary", epoch, seen)
+	}
+	return nil
+}
+
+// behind returns an error if a server that was a primary shows an older position than this
+// process had seen before it asked.
+func (d *DB) behind(pos, seen engine.Position) error {
+	if pos >= seen || d.server.standby && pos>>epochBits == seen>>epochBits {
+		return nil
+	}
+	return engine.Errorf(engine.CodeUnavailable, "postgres: the server is at position %d, but this process has seen position %d: it is an old primary, or was restored. Stop it if it is an old primary; restart this process if it was restored", pos, seen)
 }
 
 // loadEpochs returns the epochs in order. They are read again if there is a newer one than

@@ -99,12 +99,17 @@ func (x *executor) serve() {
 		if errors.Is(err, errBlamed) {
 			continue
 		}
-		if !passing(err) || errors.As(err, new(*engine.Error)) || try >= maxTries || time.Now().After(giveUp) || !x.pause(try) {
+		if !passing(err) || final(err) || try >= maxTries || time.Now().After(giveUp) || !x.pause(try) {
 			x.failAll(err)
 			return
 		}
 		x.d.retries.Add(1)
 	}
+}
+
+// final reports whether err is the engine's own and does not pass with a failover.
+func final(err error) bool {
+	return errors.As(err, new(*engine.Error)) && engine.CodeOf(err) != engine.CodeUnavailable
 }
 
 // forget removes calls from the pending ones.
@@ -165,7 +170,7 @@ func (x *executor) connect() error {
 		millis(lockTime), millis(idleTime)); err != nil {
 		return err
 	}
-	return x.beginEpoch(ctx)
+	return x.d.beginEpoch(ctx, conn)
 }
 
 func (x *executor) disconnect() {

@@ -64,6 +64,7 @@ func parse(u *url.URL) (*pgx.ConnConfig, string, error) {
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "skerry"
 	}
+	cfg.RuntimeParams["client_encoding"] = "UTF8"
 	return cfg, schema, nil
 }
 

@@ -26,7 +26,8 @@ type pool struct {
 
 type pooled struct {
 	*pgx.Conn
-	born time.Time
+	born  time.Time
+	epoch engine.Position // that was known then
 }
 
 func newPool(d *DB, size int) *pool { return &pool{d: d, slots: make(chan struct{}, size)} }
@@ -45,7 +46,8 @@ func (p *pool) get(ctx context.Context) (*pooled, error) {
 		}
 	}
 	p.mu.Lock()
-	if n := len(p.idle); n > 0 && !p.closed {
+	epoch := p.d.Position() >> epochBits
+	if n := len(p.idle); n > 0 && !p.closed && p.idle[n-1].epoch == epoch {
 		c := p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
@@ -57,13 +59,13 @@ func (p *pool) get(ctx context.Context) (*pooled, error) {
 		<-p.slots
 		return nil, err
 	}
-	return &pooled{conn, time.Now()}, nil
+	return &pooled{conn, time.Now(), epoch}, nil
 }
 
 // put takes a connection back, which must not be within a transaction.
 func (p *pool) put(c *pooled) {
 	p.mu.Lock()
-	keep := !p.closed && !c.IsClosed() && time.Since(c.born) < maxConnAge
+	keep := !p.closed && !c.IsClosed() && c.epoch == p.d.Position()>>epochBits && time.Since(c.born) < maxConnAge
 	if keep {
 		p.idle = append(p.idle, c)
 	}

@@ -31,7 +31,7 @@ func (d *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) 
 		if err := d.await(ctx, r.AtLeast); err != nil {
 			return 0, err
 		}
-		t := &viewTx{d: d, ctx: ctx, r: r, whole: whole}
+		t := &viewTx{d: d, ctx: ctx, r: r, whole: whole, least: d.Position()}
 		err := t.run(fn)
 		switch {
 		case t.stale:
@@ -77,6 +77,7 @@ type viewTx struct {
 	whole bool // begin with a REPEATABLE READ transaction
 
 	head
+	least   engine.Position  // what this process had seen before
 	began   bool             // head is set
 	conn    *pooled          // within a transaction; nil: none was begun
 	rows    pgx.Rows         // of Query; nil: none
@@ -164,7 +165,11 @@ func (t *viewTx) single(sql string, args []any, into *[]byte) error {
 	if into == nil {
 		to = to[:3]
 	}
-	if err := c.QueryRow(t.ctx, sql, args...).Scan(to...); err != nil {
+	err = c.QueryRow(t.ctx, sql, args...).Scan(to...)
+	if err == nil {
+		err = t.d.behind(t.pos, t.least)
+	}
+	if err != nil {
 		t.d.views.drop(c)
 		return t.fail(err)
 	}
@@ -294,6 +299,9 @@ func (t *viewTx) query(sql string, args, into []any, each func() error) error {
 		return t.fail(err)
 	}
 	if !t.began {
+		if err := t.d.behind(h.pos, t.least); err != nil {
+			return t.fail(err)
+		}
 		t.head = h
 		t.seen()
 	}
