@@ -88,10 +88,10 @@ func TestStandby(t *testing.T) {
 	one.Exec(t, "CREATE DATABASE app")
 	at := one.URL("app")
 	first := open(enginetest.Adapt(t), at, Options{})
-	kept := put(t, first, "a", "1")
+	put(t, first, "a", "1")
 	two := one.Standby(t, "two")
 	follower := openT(t, two.URL("app"), Options{})
-	kept = put(t, first, "a", "2")
+	kept := put(t, first, "a", "2")
 	val, pos, err := get(t.Context(), follower, engine.Read{Level: engine.Session, AtLeast: kept}, "a")
 	if val != "2" || pos != kept || err != nil {
 		t.Fatalf("the standby has %q at %d, %v; want position %d", val, pos, err, kept)
@@ -172,7 +172,7 @@ func oldPrimary(t *testing.T, at string, both *DB, lost engine.Position) {
 
 // bank adds to counters until ctx ends, and returns how many additions were acknowledged, and of how many the outcome
 // is not known.
-func bank(ctx context.Context, d *DB, key string) (acked, unknown int, err error) {
+func bank(ctx context.Context, d *DB, key string, added func()) (acked, unknown int, err error) {
 	for ctx.Err() == nil {
 		_, err := d.Update(context.WithoutCancel(ctx), func(tx engine.Tx) error {
 			v, _, err := tx.Get([]byte(key))
@@ -184,6 +184,7 @@ func bank(ctx context.Context, d *DB, key string) (acked, unknown int, err error
 		switch {
 		case err == nil:
 			acked++
+			added()
 		case errors.Is(err, engine.ErrOutcomeUnknown):
 			unknown++
 		case engine.CodeOf(err) != engine.CodeUnavailable:

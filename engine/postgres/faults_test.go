@@ -1,0 +1,336 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/pgserver"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/enginetest"
+)
+
+const writers = 4
+
+// workload runs writers, a reader and a reader of the feed until harm returns, and checks that no acknowledged write
+// is lost, that no write is made twice, and that the feed is complete and in order.
+func workload(t *testing.T, d *DB, harm func(acked *atomic.Int64)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all sync.WaitGroup
+	var acked, unknown [writers]int
+	var total atomic.Int64
+	for i := range writers {
+		all.Go(func() {
+			var err error
+			if acked[i], unknown[i], err = bank(ctx, d, fmt.Sprint("w", i), func() { total.Add(1) }); err != nil {
+				t.Errorf("writer %d: %v", i, err)
+			}
+		})
+	}
+	all.Go(func() { readUp(ctx, t, d) })
+	harm(&total)
+	cancel()
+	all.Wait()
+	last := put(t, d, "end", "")
+	for i := range writers {
+		val, _, err := get(t.Context(), d, engine.Read{}, fmt.Sprint("w", i))
+		if n := number([]byte(val)); err != nil || n < acked[i] || n > acked[i]+unknown[i] {
+			t.Errorf("writer %d: %d additions acknowledged, %d unknown, but the sum is %d, %v", i, acked[i], unknown[i], n, err)
+		}
+	}
+	feedComplete(t, d, last)
+	t.Logf("%v acknowledged, %v unknown, %d settled, %d retries", acked, unknown, d.settled.Load(), d.retries.Load())
+}
+
+// readUp checks that what a reader sees never goes back.
+func readUp(ctx context.Context, t *testing.T, d *DB) {
+	var last engine.Position
+	sum := 0
+	for ctx.Err() == nil {
+		n := 0
+		pos, err := d.View(ctx, engine.Read{}, func(tx engine.Tx) error {
+			n = 0
+			for i := range writers {
+				v, _, err := tx.Get(fmt.Append(nil, "w", i))
+				if err != nil {
+					return err
+				}
+				n += number(v)
+			}
+			return nil
+		})
+		if err != nil {
+			if ctx.Err() == nil && engine.CodeOf(err) != engine.CodeUnavailable {
+				t.Errorf("view: %v", err)
+			}
+			continue
+		}
+		if n < sum || pos < last {
+			t.Errorf("a view shows %d at position %d after %d at %d", n, pos, sum, last)
+		}
+		sum, last = n, pos
+	}
+}
+
+// feedComplete checks that the changes up to last have every addition once, in order.
+func feedComplete(t *testing.T, d *DB, last engine.Position) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sums := map[string]int{}
+	pos := engine.Position(0)
+	for c, err := range d.Changes(ctx, 0) {
+		if err != nil || c.Pos <= pos {
+			t.Fatalf("the feed has %d after %d: %v", c.Pos, pos, err)
+		}
+		pos = c.Pos
+		for _, w := range c.Writes {
+			if n := number(w.Val); string(w.Key) != "end" && n != sums[string(w.Key)]+1 {
+				t.Fatalf("the feed has %s=%d after %d", w.Key, n, sums[string(w.Key)])
+			}
+			sums[string(w.Key)]++
+		}
+		if pos >= last {
+			break
+		}
+	}
+	for i := range writers {
+		key := fmt.Sprint("w", i)
+		if val, _, err := get(t.Context(), d, engine.Read{}, key); number([]byte(val)) != sums[key] || err != nil {
+			t.Errorf("%s is %s, but the feed ends with %d, %v", key, val, sums[key], err)
+		}
+	}
+}
+
+// more waits until n more writes are acknowledged.
+func more(t *testing.T, acked *atomic.Int64, n int64) {
+	t.Helper()
+	goal := acked.Load() + n
+	eventually.True(t, "writes are acknowledged", func() bool { return acked.Load() >= goal })
+}
+
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	s := pgserver.Start(t)
+	s.Exec(t, "CREATE DATABASE app")
+	rounds := 10
+	if testing.Short() {
+		rounds = 2
+	}
+	workload(t, openT(t, s.URL("app"), Options{}), func(acked *atomic.Int64) {
+		for range rounds {
+			more(t, acked, 30)
+			s.Kill(t)
+			s.Restart(t)
+		}
+		more(t, acked, 30)
+	})
+}
+
+func TestSessionsTerminated(t *testing.T) {
+	t.Parallel()
+	at := pgserver.Shared(t).Database(t)
+	workload(t, openT(t, at, Options{}), func(acked *atomic.Int64) {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for range 30 {
+			<-tick.C
+			cut(enginetest.Adapt(t), at)
+		}
+		more(t, acked, 10)
+	})
+}
+
+// TestSynchronousFailover kills a primary with a synchronous standby and promotes that.
+func TestSynchronousFailover(t *testing.T) {
+	t.Parallel()
+	one := pgserver.Start(t)
+	one.Exec(t, "CREATE DATABASE app")
+	two := one.Standby(t, "two")
+	one.Restart(t, "synchronous_standby_names=two")
+	d := openT(t, hosts(one.URL("app"), one, two), Options{Patience: 30 * time.Second})
+	if !d.Synchronous() {
+		t.Error("the engine does not report the synchronous standby")
+	}
+	workload(t, d, func(acked *atomic.Int64) {
+		more(t, acked, 50)
+		one.Kill(t)
+		two.Promote(t)
+		more(t, acked, 50)
+	})
+}
+
+// TestDiskFull lets the server report a full disk.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	at := pgserver.Shared(t).Database(t)
+	d := openT(t, at, Options{})
+	put(t, d, "a", "1")
+	execAt(t, at, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$;
+		CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON skerry.kv FOR EACH ROW EXECUTE FUNCTION full_disk()`)
+	_, err := d.Update(t.Context(), func(tx engine.Tx) error { return tx.Put([]byte("a"), []byte("2")) })
+	wantCode(t, err, engine.CodeDiskFull, "the disk of the database server is full")
+	if val, _, err := get(t.Context(), d, engine.Read{}, "a"); val != "1" || err != nil {
+		t.Errorf("after a full disk: %q, %v", val, err)
+	}
+	execAt(t, at, "DROP FUNCTION full_disk CASCADE")
+	put(t, d, "a", "3")
+}
+
+// execAt executes statements as the owner.
+func execAt(t *testing.T, at, sql string) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	if _, err := c.Exec(t.Context(), sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// proxy passes connections on to a server. While it is stuck it passes nothing on, and nobody learns that.
+type proxy struct {
+	net.Listener
+	to string
+
+	mu    sync.Mutex // guards the fields below
+	stuck chan struct{}
+	conns []net.Conn
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: l, to: to}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(c)
+		}
+	}()
+	t.Cleanup(func() {
+		p.free()
+		p.cut()
+		_ = l.Close()
+	})
+	return p
+}
+
+func (p *proxy) serve(c net.Conn) {
+	s, err := net.Dial("tcp", p.to)
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	p.mu.Lock()
+	p.conns = append(p.conns, c, s)
+	p.mu.Unlock()
+	go p.copy(s, c)
+	p.copy(c, s)
+}
+
+func (p *proxy) copy(to, from net.Conn) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		p.mu.Lock()
+		stuck := p.stuck
+		p.mu.Unlock()
+		if stuck != nil {
+			<-stuck // what was read is lost
+			err = io.EOF
+		} else if n > 0 {
+			if _, werr := to.Write(buf[:n]); werr != nil {
+				err = werr
+			}
+		}
+		if err != nil {
+			_, _ = to.Close(), from.Close()
+			return
+		}
+	}
+}
+
+// stick makes the proxy swallow everything.
+func (p *proxy) stick() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stuck = make(chan struct{})
+}
+
+// free ends that. Connections that swallowed something end.
+func (p *proxy) free() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stuck != nil {
+		close(p.stuck)
+		p.stuck = nil
+	}
+}
+
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	p.conns = nil
+}
+
+// TestHalfOpen lets a network swallow everything. Calls end when their contexts do, and the engine recovers.
+func TestHalfOpen(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(pgserver.Shared(t).Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProxy(t, u.Host)
+	u.Host = p.Addr().String()
+	d := openT(t, u.String(), Options{})
+	put(t, d, "a", "1")
+	if _, _, err := get(t.Context(), d, engine.Read{}, "a"); err != nil {
+		t.Fatal(err)
+	}
+	p.stick()
+	const bound = 300 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	begun := time.Now()
+	if _, _, err := get(ctx, d, engine.Read{}, "a"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a view on a stuck network: %v", err)
+	}
+	_, err = d.Update(ctx, func(tx engine.Tx) error { return tx.Put([]byte("a"), []byte("2")) })
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("an update on a stuck network: %v", err)
+	}
+	if took := time.Since(begun); took > bound+2*time.Second {
+		t.Errorf("the calls took %v, their bound was %v", took, bound)
+	}
+	p.free()
+	p.cut()
+	put(t, d, "a", "3")
+	if val, _, err := get(t.Context(), d, engine.Read{}, "a"); val != "3" || err != nil {
+		t.Errorf("after the network came back: %q, %v", val, err)
+	}
+}
