@@ -203,8 +203,8 @@ func execAt(t *testing.T, at, sql string) {
 	}
 }
 
-// proxy passes connections on to a server. While it is stuck it passes nothing on, and nobody learns that.
-type proxy struct {
+// stuckable is a proxy that passes connections on to a server. While it is stuck it passes nothing on, and nobody learns that.
+type stuckable struct {
 	net.Listener
 	to string
 
@@ -213,13 +213,13 @@ type proxy struct {
 	conns []net.Conn
 }
 
-func newProxy(t *testing.T, to string) *proxy {
+func newStuckable(t *testing.T, to string) *stuckable {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{Listener: l, to: to}
+	p := &stuckable{Listener: l, to: to}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -237,7 +237,7 @@ func newProxy(t *testing.T, to string) *proxy {
 	return p
 }
 
-func (p *proxy) serve(c net.Conn) {
+func (p *stuckable) serve(c net.Conn) {
 	s, err := net.Dial("tcp", p.to)
 	if err != nil {
 		_ = c.Close()
@@ -250,7 +250,7 @@ func (p *proxy) serve(c net.Conn) {
 	p.copy(c, s)
 }
 
-func (p *proxy) copy(to, from net.Conn) {
+func (p *stuckable) copy(to, from net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
@@ -273,14 +273,14 @@ func (p *proxy) copy(to, from net.Conn) {
 }
 
 // stick makes the proxy swallow everything.
-func (p *proxy) stick() {
+func (p *stuckable) stick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stuck = make(chan struct{})
 }
 
 // free ends that. Connections that swallowed something end.
-func (p *proxy) free() {
+func (p *stuckable) free() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stuck != nil {
@@ -289,7 +289,7 @@ func (p *proxy) free() {
 	}
 }
 
-func (p *proxy) cut() {
+func (p *stuckable) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.conns {
@@ -305,7 +305,7 @@ func TestHalfOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newProxy(t, u.Host)
+	p := newStuckable(t, u.Host)
 	u.Host = p.Addr().String()
 	d := openT(t, u.String(), Options{})
 	put(t, d, "a", "1")
