@@ -2,16 +2,13 @@ package postgres
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/skerrydb/skerry/ci/pgserver"
 	"github.com/skerrydb/skerry/engine"
@@ -149,56 +146,4 @@ func increment(tx engine.Tx) error {
 		}
 	}
 	return tx.Put([]byte("n"), fmt.Append(nil, n+1))
-}
-
-// TestKilledServer kills the server in the middle of batches and starts it again.
-func TestKilledServer(t *testing.T) {
-	server := pgserver.Start(t)
-	d := open(enginetest.Adapt(t), server.Database(t), Options{})
-	defer d.Close()
-	var acked, unknown atomic.Int64
-	var writers sync.WaitGroup
-	stop := make(chan struct{})
-	for range 8 {
-		writers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				switch _, err := d.Update(t.Context(), increment); {
-				case err == nil:
-					acked.Add(1)
-				case errors.Is(err, engine.ErrOutcomeUnknown):
-					unknown.Add(1)
-				case !engine.Retryable(err):
-					t.Errorf("update: %v", err)
-					return
-				}
-			}
-		})
-	}
-	for range 3 {
-		for more := acked.Load() + 50; acked.Load() < more && !t.Failed(); {
-			time.Sleep(time.Millisecond)
-		}
-		server.Kill(t)
-		server.Restart(t)
-	}
-	close(stop)
-	writers.Wait()
-	_, err := d.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
-		v, _, err := tx.Get([]byte("n"))
-		if err != nil {
-			return err
-		}
-		if n, err := strconv.ParseInt(string(v), 10, 64); err != nil || n < acked.Load() || n > acked.Load()+unknown.Load() {
-			return fmt.Errorf("the number is %d; %d additions were acknowledged and %d are unknown (%w)", n, acked.Load(), unknown.Load(), err)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
 }

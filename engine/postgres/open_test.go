@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -105,7 +106,7 @@ func TestColumnDroppedLater(t *testing.T) {
 
 // TestDurable opens a server that promises less than one by default, and one that is made weaker later.
 func TestDurable(t *testing.T) {
-	d, at := fresh(t, Options{})
+	d, at := fresh(t, Options{Patience: 200 * time.Millisecond})
 	if !d.Promises().Durable || d.Synchronous() {
 		t.Errorf("promises are %+v, synchronous %t", d.Promises(), d.Synchronous())
 	}
