@@ -9,29 +9,47 @@ import (
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/ci/pgserver"
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/engine/postgres"
+	"github.com/skerrydb/skerry/engine/redis"
 )
 
+// column is an engine in the tables of docs/engines.md.
+type column struct {
+	name string
+	engine.Promises
+}
+
 // promised returns what the engines promise, in the order of their columns.
-func promised(t *testing.T) (list []engine.Promises) {
+func promised(t *testing.T) (list []column) {
 	t.Helper()
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
+	quiet := slog.New(slog.DiscardHandler)
+	add := func(name string, eng engine.Engine, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, column{name, eng.Promises()})
+		if err := eng.Close(); err != nil {
+			t.Error(err)
+		}
 	}
-	defer db.Close()
+	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: quiet})
+	add("embedded", db, err)
 	u, err := url.Parse(pgserver.Shared(t).Database(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	pg, err := postgres.Open(t.Context(), u, postgres.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pg.Close()
-	return []engine.Promises{db.Promises(), pg.Promises()}
+	add("PostgreSQL", pg, err)
+	one, err := redis.Open(t.Context(), &url.URL{Scheme: redis.Scheme, Host: redisserver.Start(t).Addr()}, redis.Options{Log: quiet})
+	add("Redis, one primary", one, err)
+	nodes := redisserver.Cluster(t, 3)
+	slots, err := redis.Open(t.Context(), &url.URL{Scheme: redis.SchemeCluster, Host: nodes[0].Addr()}, redis.Options{Log: quiet})
+	add("Redis Cluster", slots, err)
+	return list
 }
 
 // TestPromisesTable: docs/engines.md has the promises of the engines and the capabilities that they carry.
@@ -41,8 +59,8 @@ func TestPromisesTable(t *testing.T) {
 	var b strings.Builder
 	row := func(name string, cell func(p engine.Promises) string) {
 		fmt.Fprintf(&b, "| %s |", name)
-		for _, p := range engines {
-			fmt.Fprintf(&b, " %s |", cell(p))
+		for _, e := range engines {
+			fmt.Fprintf(&b, " %s |", cell(e.Promises))
 		}
 		b.WriteString("\n")
 	}
@@ -52,7 +70,14 @@ func TestPromisesTable(t *testing.T) {
 	size := func(of func(p engine.Promises) int) func(p engine.Promises) string {
 		return func(p engine.Promises) string { return quantity(int64(of(p)), true) }
 	}
-	b.WriteString("\n| promise | embedded | PostgreSQL |\n|---|---|---|\n")
+	head := func(what string) {
+		fmt.Fprintf(&b, "\n| %s |", what)
+		for _, e := range engines {
+			fmt.Fprintf(&b, " %s |", e.name)
+		}
+		fmt.Fprintf(&b, "\n|%s\n", strings.Repeat("---|", 1+len(engines)))
+	}
+	head("promise")
 	row("atomic over", func(p engine.Promises) string { return p.Atomic.String() })
 	row("serialisable", yes(func(p engine.Promises) bool { return p.Serializable }))
 	row("ordered scan", yes(func(p engine.Promises) bool { return p.Ordered }))
@@ -67,13 +92,16 @@ func TestPromisesTable(t *testing.T) {
 	row("longest key", size(func(p engine.Promises) int { return p.MaxKeyBytes }))
 	row("longest value", size(func(p engine.Promises) int { return p.MaxValBytes }))
 	row("largest transaction", size(func(p engine.Promises) int { return p.MaxTxBytes }))
-	b.WriteString("\n| capability | embedded | PostgreSQL |\n|---|---|---|\n")
+	head("capability")
 	for _, n := range skerry.Needs() {
 		row(n.Name, func(p engine.Promises) string {
-			if err := p.Meets(n.Name, n.Promises); err != nil {
-				return "refused: " + err.Error()
+			err := p.Meets(n.Name, n.Promises)
+			if err == nil {
+				return "yes"
 			}
-			return "yes"
+			_, text, _ := strings.Cut(err.Error(), " needs ")
+			text, _, _ = strings.Cut(text, ", which")
+			return "no: " + text
 		})
 	}
 	expectSection(t, "docs/engines.md", "<!-- printed from the promises -->\n", "", b.String())
