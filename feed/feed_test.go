@@ -298,8 +298,12 @@ func TestEnd(t *testing.T) {
 	wantNext(t, early, 1, "k")
 	stop := run(t, f)
 	live := subscribe(t, f, f.Position(), "")
+	var last engine.Position
 	for range 3 {
-		put(t, eng, "k")
+		last = put(t, eng, "k")
+	}
+	if err := f.Wait(t.Context(), last); err != nil { // otherwise it could join before them
+		t.Fatal(err)
 	}
 	stuck := subscribe(t, f, 0, "") // a replay that nobody reads
 	stop()

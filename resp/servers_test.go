@@ -2,13 +2,9 @@ package resp_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"testing"
-	"time"
-
-	"github.com/skerrydb/skerry/ci/eventually"
 )
 
 // need returns the path of a program that the test requires. If it is missing, the test is
@@ -29,20 +25,4 @@ func missing(tb testing.TB, what string) {
 		tb.Fatal(what + ", and SKERRY_REQUIRE_SERVERS=1")
 	}
 	tb.Skip(what)
-}
-
-// waitFor waits until a server answers PING at addr.
-func waitFor(tb testing.TB, addr string, why func() string) {
-	tb.Helper()
-	if !eventually.Within(10*time.Second, func() bool {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			return false
-		}
-		defer c.Close()
-		v, err := newPeer(c).do("PING")
-		return err == nil && v.kind != 0
-	}) {
-		tb.Fatalf("no server replies at %s:\n%s", addr, why())
-	}
 }
