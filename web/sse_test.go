@@ -98,7 +98,8 @@ func TestEventsOutliveTheLimits(t *testing.T) {
 			})
 		})
 	})
-	if body := get(t, url).body; !strings.HasSuffix(body, "data: late\n\n") || strings.Count(body, ":\n\n") < 3 {
+	// A heartbeat may still follow the event before the stream ends.
+	if body := strings.TrimRight(get(t, url).body, ":\n"); !strings.HasSuffix(body, "data: late") || strings.Count(body, ":\n\n") < 3 {
 		t.Errorf("%q", body)
 	}
 }

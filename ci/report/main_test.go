@@ -203,6 +203,27 @@ failed:  github.com/skerrydb/skerry/mail TestB was skipped, and SKIPS does not l
 	}
 }
 
+// TestUnpromised: TEST/... allows the cases that need what an engine does not promise, and no others.
+func TestUnpromised(t *testing.T) {
+	skips := filepath.Join(t.TempDir(), "skips")
+	if err := os.WriteFile(skips, []byte("./redis TestSlots/... one partition\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const said = ": skipped: case a/b needs positions, which this engine does not promise [unsupported]"
+	for test, fails := range map[string]bool{
+		"TestSlots/a/b" + said:                 false,
+		"TestSlots/a/b: skipped: no such hook": true,
+		"TestOther/a/b" + said:                 true,
+	} {
+		test, said, _ := strings.Cut(test, ": ")
+		id := "github.com/skerrydb/skerry/redis " + test
+		verdicts := map[string]verdict{id: {"skip", said}}
+		if err := refuseSkips(verdicts, skips); err != nil || (verdicts[id].outcome == "fail") != fails {
+			t.Errorf("%s (%s): %v, %v", test, said, verdicts[id], err)
+		}
+	}
+}
+
 // TestSkippedByOneStep: a test that one step skips and another runs is not skipped, with or without subtests,
 // which count in its place.
 func TestSkippedByOneStep(t *testing.T) {
