@@ -20,7 +20,8 @@ type life struct {
 	c    *Collection
 	last map[string]uint64 // revision of the last change
 
-	marks bool // print prints all marks, not only that of the creation
+	marks bool   // print prints all marks, not only that of the creation
+	kept  string // a record that is never purged
 }
 
 // change does something to a record.
@@ -40,7 +41,7 @@ func (l *life) change(tx engine.Tx, id string) {
 	switch {
 	case before == nil:
 		ch.Op = Create
-	case before.Deleted && l.rng.IntN(2) == 0:
+	case before.Deleted && id != l.kept && l.rng.IntN(2) == 0:
 		ch.Op = Purge
 		if err := Remove(tx, l.c, before, ch); err != nil {
 			t.Fatal(err)
@@ -84,7 +85,7 @@ func TestSteps(t *testing.T) {
 			k := *collection(t).Compiled
 			k.History = schema.History{Off: off}
 			eng := testengine.Open(t, testengine.Options{Memory: true})
-			l := &life{t, seed.Rand(t), (&Collection{}).Next(&k), map[string]uint64{}, !off}
+			l := &life{t, seed.Rand(t), (&Collection{}).Next(&k), map[string]uint64{}, !off, ""}
 			l.c.ID = 7
 			known, all := 0, 0
 			for range 600 {
@@ -213,7 +214,7 @@ func (l *life) put(eng engine.Engine, before *Doc, op Op, by string) (after *Doc
 // known if the history was trimmed.
 func TestMarksFarBack(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{Memory: true})
-	l := &life{t, seed.Rand(t), (&Collection{}).Next(collection(t).Compiled), map[string]uint64{}, true}
+	l := &life{t, seed.Rand(t), (&Collection{}).Next(collection(t).Compiled), map[string]uint64{}, true, ""}
 	l.c.ID = 7
 	put := func(before *Doc, op Op, by string) (*Doc, engine.Position) { return l.put(eng, before, op, by) }
 	d, _ := put(nil, Create, "ann")

@@ -25,7 +25,7 @@ func written(t *testing.T, h schema.History) (engine.Engine, *life) {
 		t.Fatal(err)
 	}
 	eng := testengine.Open(t, testengine.Options{Memory: true})
-	l := &life{t, seed.Rand(t), (&Collection{}).Next(k), map[string]uint64{}, false}
+	l := &life{t, seed.Rand(t), (&Collection{}).Next(k), map[string]uint64{}, false, "r0"}
 	l.c.ID = 7
 	for range 300 {
 		l.write(eng)
