@@ -167,11 +167,24 @@ func TestMove(t *testing.T) {
 	src, dst := open(t), open(t)
 	const keys = 20_000
 	fill(t, src, rng, keys)
+	// A move cannot catch up with writers that are always faster than it. Every report allows some more writes, so
+	// that the history holds those of several reports.
+	allowed := make(chan struct{}, 400)
+	allow := func() {
+		for range cap(allowed) / 2 {
+			select {
+			case allowed <- struct{}{}:
+			default:
+			}
+		}
+	}
+	allow()
 	var writers sync.WaitGroup
 	for range 4 {
 		rng := rand.New(rand.NewPCG(rng.Uint64(), 0))
 		writers.Go(func() {
 			for {
+				<-allowed
 				_, err := src.Update(t.Context(), randomWrite(rng, keys))
 				if errors.Is(err, engine.ErrFenced) {
 					return
@@ -184,7 +197,11 @@ func TestMove(t *testing.T) {
 		})
 	}
 	stages := map[transfer.Stage]bool{}
-	res, err := transfer.Run(t.Context(), transfer.Of(src), dst, transfer.Options{From: "a", To: "b", Report: func(p transfer.Progress) { stages[p.Stage] = true }})
+	res, err := transfer.Run(t.Context(), transfer.Of(src), dst, transfer.Options{From: "a", To: "b", Report: func(p transfer.Progress) {
+		stages[p.Stage] = true
+		allow()
+	}})
+	close(allowed)
 	if err != nil {
 		t.Fatal(err)
 	}
