@@ -13,7 +13,7 @@ import (
 // it with CodeUnsupported. Each has a case in engine/enginetest, which an engine
 // without it skips by name.
 //
-//	Engine  Eacher Positioner Meter Backuper Stopper Clustered Advertiser HandOverer
+//	Engine  Eacher Preparer Positioner Meter Backuper Stopper Clustered Advertiser HandOverer
 //	Tx      Ranker Savepointer Breaker Expirer ManyGetter Expecter
 
 // Eacher is satisfied by engines that accept many small transactions in one call,
@@ -54,6 +54,15 @@ func UpdateEach(ctx context.Context, e Engine, n int, fn func(tx Tx, i int) erro
 		}
 	}
 	return last, nil
+}
+
+// Preparer is satisfied by engines that read keys before transactions begin, those of all waiting
+// calls together.
+type Preparer interface {
+	// UpdateOf is Update for an fn that will probably use keys. They are only a hint: no
+	// result depends on them, and they may be missing, repeated, invalid or never used. They
+	// are copied.
+	UpdateOf(ctx context.Context, keys [][]byte, fn func(Tx) error) (Position, error)
 }
 
 // Positioner is satisfied by engines that know their position at any time, without

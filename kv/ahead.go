@@ -33,6 +33,15 @@ func (t *Tx) Expect(space uint8, key []byte) bool {
 	return true
 }
 
+// Expected returns the engine's keys of the calls of Expect, for engine.Preparer, and forgets
+// them. They are valid until the next call of Expect.
+func (t *Tx) Expected() [][]byte {
+	a := &t.ahead
+	keys := a.keys
+	a.buf, a.keys = a.buf[:0], a.keys[:0]
+	return keys
+}
+
 // Announce tells the engine that the keys of the calls of Expect will be used soon, in this
 // transaction or in the next ones of the same UpdateEach, so that it can prepare for them
 // together. It is only a hint, without which the same happens; see engine.Expecter.

@@ -46,6 +46,7 @@ type Options struct {
 // to be closed. It does not close the engine.
 type Store struct {
 	eng   engine.Engine
+	prep  engine.Preparer // nil: the engine is none
 	feed  *feed.Feed // nil: Watch is unsupported
 	every time.Duration
 	txs   sync.Pool // of *Tx, unbound
@@ -81,6 +82,7 @@ func New(eng engine.Engine, o Options) (*Store, error) {
 	s := &Store{eng: eng, feed: o.Feed, every: o.ExpireEvery}
 	lacks := p.Meets("listing, counting and flushing keys", Needs())
 	s.plain = plain{lacks: lacks, noIndex: lacks != nil, graves: !p.Clock}
+	s.prep, _ = eng.(engine.Preparer)
 	s.txs.New = func() any { return &Tx{plain: s.plain} }
 	return s, nil
 }
@@ -114,14 +116,25 @@ func (s *Store) View(ctx context.Context, r engine.Read, space uint8, fn func(t 
 // Update runs fn as one transaction that begins in space; see engine.Engine.Update. fn may
 // run more than once. t is valid until fn returns.
 func (s *Store) Update(ctx context.Context, space uint8, fn func(t *Tx) error) (engine.Position, error) {
+	return s.UpdateOf(ctx, space, nil, fn)
+}
+
+// UpdateOf is Update for an fn that will probably use key of space, which saves engines on other
+// servers a round trip. No result depends on key; nil is none.
+func (s *Store) UpdateOf(ctx context.Context, space uint8, key []byte, fn func(t *Tx) error) (pos engine.Position, err error) {
 	t := s.txs.Get().(*Tx)
-	pos, err := s.eng.Update(ctx, func(tx engine.Tx) error {
+	run := func(tx engine.Tx) error {
 		t.Bind(tx, space)
 		if err := fn(t); err != nil {
 			return err
 		}
 		return t.broken
-	})
+	}
+	if s.prep == nil || key == nil {
+		pos, err = s.eng.Update(ctx, run)
+	} else {
+		pos, err = s.prep.UpdateOf(ctx, [][]byte{appendDataKey(nil, space, key)}, run)
+	}
 	s.release(t, err)
 	return pos, err
 }
@@ -177,7 +190,7 @@ func (s *Store) Get(ctx context.Context, r engine.Read, space uint8, key []byte)
 // Set runs Tx.Set in one transaction. Old.Val is a copy.
 func (s *Store) Set(ctx context.Context, space uint8, key, val []byte, o SetOptions) (SetResult, engine.Position, error) {
 	var res SetResult
-	pos, err := s.Update(ctx, space, func(t *Tx) (err error) {
+	pos, err := s.UpdateOf(ctx, space, key, func(t *Tx) (err error) {
 		res, err = t.Set(key, val, o)
 		res.Old.Val = bytes.Clone(res.Old.Val)
 		return err
@@ -191,7 +204,7 @@ func (s *Store) Set(ctx context.Context, space uint8, key, val []byte, o SetOpti
 // Delete runs Tx.DeleteIf in one transaction. rev 0 deletes any revision.
 func (s *Store) Delete(ctx context.Context, space uint8, key []byte, rev Revision) (bool, engine.Position, error) {
 	var ok bool
-	pos, err := s.Update(ctx, space, func(t *Tx) (err error) {
+	pos, err := s.UpdateOf(ctx, space, key, func(t *Tx) (err error) {
 		ok, err = t.DeleteIf(key, rev)
 		return err
 	})

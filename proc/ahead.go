@@ -1,6 +1,8 @@
 package proc
 
 import (
+	"context"
+
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 )
@@ -73,6 +75,19 @@ func (c *Call) announce(tx engine.Tx) {
 	c.Expect(c.keys)
 	c.keys.Announce()
 	c.keys.Bind(nil, 0)
+}
+
+// update is Update of the engine, which may read the keys of the hint beforehand.
+func (c *Call) update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	p, ok := c.set.eng.(engine.Preparer)
+	if !ok || !c.proc.hinted {
+		return c.set.eng.Update(ctx, fn)
+	}
+	if c.keys == nil {
+		c.keys = new(kv.Tx)
+	}
+	c.Expect(c.keys)
+	return p.UpdateOf(ctx, c.keys.Expected(), fn)
 }
 
 // hint calls the hint of the procedure.

@@ -200,7 +200,7 @@ func (c *Call) Do(ctx context.Context, r engine.Read, then func(*Call) error) (e
 	if c.ReadOnly() {
 		return c.set.eng.View(ctx, r, fn)
 	}
-	pos, err := c.set.eng.Update(ctx, fn)
+	pos, err := c.update(ctx, fn)
 	if err == nil {
 		err = c.Verdict()
 	}

@@ -42,7 +42,7 @@ func (s *Session) Save(ctx context.Context) (token string, pos engine.Position, 
 // session ends first: if the second one fails, there is no session, and never are there two.
 func (s *Session) commit(ctx context.Context, out *saved) (engine.Position, error) {
 	if !s.moves() {
-		return s.st.kv.Update(ctx, s.st.o.Space, func(t *kv.Tx) (err error) {
+		return s.st.kv.UpdateOf(ctx, s.st.o.Space, s.key, func(t *kv.Tx) (err error) {
 			*out, err = s.write(t)
 			return err
 		})
@@ -323,7 +323,7 @@ func (s *Session) update(ctx context.Context, name string, fn func(raw []byte, o
 		return s.set(name, raw)
 	}
 	var out saved
-	pos, err := s.st.kv.Update(ctx, s.st.o.Space, func(t *kv.Tx) (err error) {
+	pos, err := s.st.kv.UpdateOf(ctx, s.st.o.Space, s.key, func(t *kv.Tx) (err error) {
 		out, err = s.writeOne(t, name, fn)
 		return err
 	})

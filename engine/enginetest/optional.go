@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ func optionalCases() []Case {
 		{"expirer/keeps-and-replaces", onOneKey, expirerCase},
 		{"many/as-get", ordered, manyCase},
 		{"expecter/changes-nothing", ordered, expecterCase},
+		{"preparer/changes-nothing", onAllKeys, preparerCase},
 		{"fence/stops-writes", fenced, fenceStops},
 		{"fence/in-order", fenced, fenceInOrder},
 		{"fence/kept", fenced, fenceKept},
@@ -206,5 +208,33 @@ func meterCase(e *env) {
 	}
 	for range meter.Metrics() { // a reader that stops early
 		break
+	}
+}
+
+// preparerCase compares UpdateOf, with keys of which some are used, with the model.
+func preparerCase(e *env) {
+	p := optional[engine.Preparer](e, "Preparer")
+	m := model{}
+	for range 40 {
+		ops := randomOps(e.rng, 1+e.rng.IntN(8))
+		keys := [][]byte{nil, {}, []byte("never"), bytes.Repeat([]byte("k"), e.p.MaxKeyBytes+1), []byte(engine.FenceKey)}
+		for _, o := range ops {
+			if e.rng.IntN(2) == 0 {
+				keys = append(keys, []byte(o.key), []byte(o.key))
+			}
+		}
+		var after model
+		pos, err := p.UpdateOf(e.ctx, keys, func(tx engine.Tx) (err error) {
+			for _, key := range keys {
+				clear(key) // they were copied
+			}
+			after, err = m.apply(tx, ops)
+			return err
+		})
+		if err != nil {
+			e.Fatalf("UpdateOf: %v", err)
+		}
+		m = after
+		e.viewAt(engine.Read{AtLeast: pos}, m.check)
 	}
 }

@@ -25,7 +25,7 @@ type batch struct {
 	begun time.Time
 
 	over  *btree.Pairs      // what was written; a marked value is a deletion
-	known map[string][]byte // what was read from the table; nil: there is no such key
+	known map[string][]byte // of the executor; nil: there is no such key
 	ahead [][]byte          // announced keys that are to be read with the next read
 	bytes int               // written by transactions that are to be committed
 	fence fence
@@ -98,18 +98,26 @@ func (x *executor) batch() error {
 func (x *executor) begin() (*batch, error) {
 	ctx, cancel := x.d.within()
 	defer cancel()
-	b := &batch{x: x, over: btree.NewPairs(), known: map[string][]byte{}}
+	b := &batch{x: x, over: btree.NewPairs()}
 	var send pgx.Batch
 	send.Queue(beginSQL)
 	send.Queue(x.d.sql.lock).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&b.base, &b.at, &b.total, &b.clock)
+		if err := row.Scan(&b.base, &b.at, &b.total, &b.clock); err != nil {
+			return err
+		}
+		b.known = x.known.at(b.base)
+		return nil
 	})
-	send.Queue(x.d.sql.get, []byte(engine.FenceKey)).Query(func(rows pgx.Rows) error { // every writer looks there
-		var v []byte
-		b.known[engine.FenceKey] = nil
-		_, err := pgx.ForEachRow(rows, []any{&v}, func() error { b.known[engine.FenceKey] = v; return nil })
-		return err
-	})
+	if ask := x.expected(); len(ask) > 0 {
+		send.Queue(x.d.sql.many, ask).Query(func(rows pgx.Rows) error {
+			for _, key := range ask {
+				x.known.set(string(key), nil)
+			}
+			var k, v []byte
+			_, err := pgx.ForEachRow(rows, []any{&k, &v}, func() error { x.known.set(string(k), notNil(v)); return nil })
+			return err
+		})
+	}
 	if err := x.conn.SendBatch(ctx, &send).Close(); err != nil {
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil, x.d.fault(err)
@@ -247,6 +255,7 @@ func (b *batch) commit() error {
 
 // committed tells everybody in this process.
 func (b *batch) committed() {
+	b.x.known.keep(b)
 	b.x.d.advance(b.pos)
 	b.x.d.changesMade.Add(uint64(len(b.poss)))
 	select {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ type call struct {
 	n     int
 	each  bool
 	fn    func(tx engine.Tx, i int) error
+	keys  [][]byte // that it will probably use
 	since time.Time
 
 	state atomic.Int32
@@ -46,6 +48,15 @@ type panicked struct{ value any }
 // Update implements engine.Engine.
 func (d *DB) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
 	return d.submit(ctx, &call{n: 1, fn: func(tx engine.Tx, _ int) error { return fn(tx) }})
+}
+
+// UpdateOf implements engine.Preparer.
+func (d *DB) UpdateOf(ctx context.Context, keys [][]byte, fn func(engine.Tx) error) (engine.Position, error) {
+	c := &call{n: 1, fn: func(tx engine.Tx, _ int) error { return fn(tx) }}
+	for _, key := range keys[:min(len(keys), maxAhead)] {
+		c.keys = append(c.keys, bytes.Clone(key))
+	}
+	return d.submit(ctx, c)
 }
 
 // UpdateEach implements engine.Eacher.

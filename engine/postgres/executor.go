@@ -29,6 +29,7 @@ type executor struct {
 	conn    *pgx.Conn // nil: not connected
 	session server
 	pending []*call
+	known   known
 }
 
 func (d *DB) execute() {
@@ -174,6 +175,7 @@ func (x *executor) connect() error {
 }
 
 func (x *executor) disconnect() {
+	x.known = known{}
 	if x.conn != nil {
 		closeConn(x.conn)
 		x.conn = nil

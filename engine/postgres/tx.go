@@ -93,7 +93,7 @@ func (b *batch) read(keys ...[]byte) error {
 	for _, list := range [][][]byte{keys, ahead} {
 		for _, key := range list {
 			if _, ok := b.known[string(key)]; !ok {
-				b.known[string(key)] = nil
+				b.x.known.set(string(key), nil)
 				ask = append(ask, key)
 			}
 		}
@@ -105,7 +105,7 @@ func (b *batch) read(keys ...[]byte) error {
 		sql, arg, k, into = b.x.d.sql.get, ask[0], ask[0], into[1:]
 	}
 	return b.query(sql, []any{arg}, into, func() error {
-		b.known[string(k)] = notNil(v)
+		b.x.known.set(string(k), notNil(v))
 		return nil
 	})
 }

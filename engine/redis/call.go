@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ type call struct {
 	n    int
 	each bool
 	fn   func(engine.Tx, int) error
+	keys [][]byte      // that it will probably use
 	done chan struct{} // closed once pos and err are set
 
 	// token is taken while fn runs. A caller whose ctx has ended takes it for good, so that
@@ -82,6 +84,17 @@ func (p *panicked) Error() string {
 // Update implements engine.Engine.
 func (d *db) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
 	return d.submit(ctx, &call{n: 1, fn: func(tx engine.Tx, _ int) error { return fn(tx) }})
+}
+
+// UpdateOf implements engine.Preparer.
+func (d *db) UpdateOf(ctx context.Context, keys [][]byte, fn func(engine.Tx) error) (engine.Position, error) {
+	c := &call{n: 1, fn: func(tx engine.Tx, _ int) error { return fn(tx) }}
+	for _, key := range keys[:min(len(keys), maxMany)] {
+		if len(key) > 0 && len(key) <= MaxKeyBytes {
+			c.keys = append(c.keys, bytes.Clone(key))
+		}
+	}
+	return d.submit(ctx, c)
 }
 
 // UpdateEach implements engine.Eacher.

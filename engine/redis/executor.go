@@ -194,6 +194,9 @@ type result struct {
 
 func (d *db) fill(at cursor) *batch {
 	b := &batch{d: d, over: btree.NewPairs(), pos: d.exec.base, at: d.exec.at, where: map[string][4]uint32{}}
+	for _, c := range at.calls {
+		b.want = append(b.want, c.keys...)
+	}
 	for len(at.calls) > 0 && len(b.wrote) < maxBatchBytes && b.writes < maxBatchWrites {
 		c := at.calls[0]
 		err := b.transact(c, at.i)
