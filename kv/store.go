@@ -47,7 +47,7 @@ type Options struct {
 type Store struct {
 	eng   engine.Engine
 	prep  engine.Preparer // nil: the engine is none
-	feed  *feed.Feed // nil: Watch is unsupported
+	feed  *feed.Feed      // nil: Watch is unsupported
 	every time.Duration
 	txs   sync.Pool // of *Tx, unbound
 	plain plain     // what the engine lacks

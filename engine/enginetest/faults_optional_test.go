@@ -82,7 +82,7 @@ func optionalFaults() []fault {
 	}
 }
 
-// expecterFaults are those of engine.Expecter.
+// expecterFaults are those of engine.Expecter and engine.Preparer.
 func expecterFaults() []fault {
 	return []fault{
 		{"what is expected is created", []string{"expecter/changes-nothing"}, func(f *faulty) {
@@ -90,6 +90,23 @@ func expecterFaults() []fault {
 		}},
 		{"what is expected is read once", []string{"expecter/changes-nothing"}, func(f *faulty) {
 			f.inUpdate(func(tx engine.Tx) engine.Tx { return expectKeeps{tx.(*refTx), map[string][]byte{}} })
+		}},
+		{"what is prepared is created", []string{"preparer/changes-nothing"}, func(f *faulty) {
+			f.of = func(ctx context.Context, keys [][]byte, fn func(engine.Tx) error) (engine.Position, error) {
+				return f.ref.Update(ctx, func(tx engine.Tx) error {
+					expectPuts{tx.(*refTx)}.Expect(keys)
+					return fn(tx)
+				})
+			}
+		}},
+		{"what is prepared is read once", []string{"preparer/changes-nothing"}, func(f *faulty) {
+			f.of = func(ctx context.Context, keys [][]byte, fn func(engine.Tx) error) (engine.Position, error) {
+				return f.ref.Update(ctx, func(tx engine.Tx) error {
+					t := expectKeeps{tx.(*refTx), map[string][]byte{}}
+					t.Expect(keys)
+					return fn(t)
+				})
+			}
 		}},
 	}
 }

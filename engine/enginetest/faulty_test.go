@@ -17,6 +17,7 @@ type faulty struct {
 	view    func(context.Context, engine.Read, func(engine.Tx) error) (engine.Position, error)
 	update  func(context.Context, func(engine.Tx) error) (engine.Position, error)
 	changes func(context.Context, engine.Position) iter.Seq2[engine.Change, error]
+	of      func(context.Context, [][]byte, func(engine.Tx) error) (engine.Position, error)
 	each    func(context.Context, int, func(engine.Tx, int) error) (engine.Position, error)
 	end     func() error
 	metrics func() iter.Seq[engine.Metric]
@@ -44,6 +45,13 @@ func (f *faulty) Changes(ctx context.Context, after engine.Position) iter.Seq2[e
 		return f.changes(ctx, after)
 	}
 	return f.ref.Changes(ctx, after)
+}
+
+func (f *faulty) UpdateOf(ctx context.Context, keys [][]byte, fn func(engine.Tx) error) (engine.Position, error) {
+	if f.of != nil {
+		return f.of(ctx, keys, fn)
+	}
+	return f.Update(ctx, fn)
 }
 
 func (f *faulty) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) error) (engine.Position, error) {

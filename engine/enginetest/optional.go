@@ -228,8 +228,10 @@ func preparerCase(e *env) {
 			for _, key := range keys {
 				clear(key) // they were copied
 			}
-			after, err = m.apply(tx, ops)
-			return err
+			if after, err = m.apply(tx, ops); err != nil {
+				return err
+			}
+			return after.check(tx)
 		})
 		if err != nil {
 			e.Fatalf("UpdateOf: %v", err)

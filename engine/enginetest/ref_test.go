@@ -136,6 +136,10 @@ func (r *ref) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Posi
 	return r.commit(st, tx)
 }
 
+func (r *ref) UpdateOf(ctx context.Context, _ [][]byte, fn func(engine.Tx) error) (engine.Position, error) {
+	return r.Update(ctx, fn)
+}
+
 func (r *ref) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) error) (engine.Position, error) {
 	return engine.UpdateEach(ctx, struct{ engine.Engine }{r}, n, fn)
 }

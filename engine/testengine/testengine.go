@@ -179,6 +179,11 @@ func (s scribbling) Update(ctx context.Context, fn func(engine.Tx) error) (engin
 	return s.tx.Update(ctx, fn)
 }
 
+// UpdateOf implements engine.Preparer, so that what uses it runs on this engine too.
+func (s scribbling) UpdateOf(ctx context.Context, _ [][]byte, fn func(engine.Tx) error) (engine.Position, error) {
+	return s.tx.Update(ctx, fn)
+}
+
 func (s scribbling) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) error) (engine.Position, error) {
 	return engine.UpdateEach(ctx, s.tx, n, fn)
 }
