@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 
@@ -9,7 +10,9 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/engine/postgres"
+	"github.com/skerrydb/skerry/engine/postgres/tables"
 	"github.com/skerrydb/skerry/engine/redis"
+	"github.com/skerrydb/skerry/record/keys"
 )
 
 // engines has every engine, by the scheme of its URL.
@@ -21,9 +24,22 @@ func engines() verb.Engines {
 	}
 }
 
-// openPostgres opens the PostgreSQL database that u names.
+// openPostgres opens the PostgreSQL database that u names. Its parameter records says where new collections are stored:
+// in tables, or in keys as on other engines. Collections that exist stay where they are.
 func openPostgres(ctx context.Context, u *url.URL, o verb.EngineOptions) (engine.Engine, error) {
-	db, err := postgres.Open(ctx, u, postgres.Options{Logger: o.Logger})
+	bare, q := *u, u.Query()
+	where := cmp.Or(q.Get("records"), "keys")
+	if where != "keys" && where != "tables" {
+		return nil, engine.Errorf(engine.CodeInvalid, "postgres: records=%s in the URL must be keys or tables", where)
+	}
+	q.Del("records")
+	bare.RawQuery = q.Encode()
+	own := tables.New(cmp.Or(q.Get("schema"), postgres.DefaultSchema))
+	opt := postgres.Options{Logger: o.Logger, Attached: keys.Native{Driver: own, Create: where == "tables"}}
+	if where == "tables" {
+		opt.Setup = own.Setup()
+	}
+	db, err := postgres.Open(ctx, &bare, opt)
 	if err != nil {
 		return nil, err // not db, a nil pointer that would make a non-nil interface
 	}

@@ -14,7 +14,7 @@ import (
 // without it skips by name.
 //
 //	Engine  Eacher Preparer Positioner Meter Backuper Stopper Clustered Advertiser HandOverer
-//	Tx      Ranker Savepointer Breaker Expirer ManyGetter Expecter
+//	Tx      Ranker Savepointer Breaker Expirer ManyGetter Expecter Attacher
 
 // Eacher is satisfied by engines that accept many small transactions in one call,
 // such as a pipeline of client commands.
@@ -208,4 +208,18 @@ type Histogram struct {
 	Counts []uint64  // observations up to that bound and above the one before
 	Count  uint64    // all observations
 	Sum    float64   // of all observations
+}
+
+// Attacher is satisfied by the Tx of engines that carry something for a capability, such as the
+// driver of records that stores them in tables. What it is was given when the engine was opened; the
+// engine knows nothing about it.
+type Attacher interface {
+	// Attached returns it, nil if there is nothing.
+	Attached() any
+}
+
+// Outside is satisfied by what is attached if it stores data that is in no key.
+type Outside interface {
+	// Outside names such data for an error message, "" if there is none.
+	Outside(tx Tx) (what string, err error)
 }

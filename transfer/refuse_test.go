@@ -22,6 +22,18 @@ type weaker struct {
 
 func (w weaker) Promises() engine.Promises { return w.p }
 
+// attached is an engine with data that is in no key.
+type attached struct{ engine.Engine }
+
+func (a attached) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	return a.Engine.View(ctx, r, func(tx engine.Tx) error { return fn(attachedTx{tx}) })
+}
+
+type attachedTx struct{ engine.Tx }
+
+func (attachedTx) Attached() any                     { return attachedTx{} }
+func (attachedTx) Outside(engine.Tx) (string, error) { return "the records of collection posts", nil }
+
 // refused runs a move that must fail, and leave the source as it was.
 func refused(t *testing.T, src, dst engine.Engine, o transfer.Options, want error, text string) {
 	t.Helper()
@@ -56,6 +68,7 @@ func TestRefused(t *testing.T) {
 	p := src.Promises()
 	p.Feed = false
 	refused(t, weaker{src, p}, dst, transfer.Options{}, engine.ErrUnsupported, "source of a move needs a change feed")
+	refused(t, attached{src}, dst, transfer.Options{}, engine.ErrUnsupported, "collection posts")
 	refused(t, src, src, transfer.Options{}, engine.ErrInvalid, "not empty")
 
 	foreign := open(t)

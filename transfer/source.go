@@ -58,6 +58,7 @@ type About struct {
 	Time     time.Time // not before that of any committed transaction
 	Pairs    int       // how many there are; 0: unknown
 	Mark     Mark      // zero: the source is not part of a move
+	Outside  string    // names data that is in no key; "": there is none
 	Foreign  []byte    // a key before the first key that is data, which no move has written; nil: there is none
 }
 
@@ -115,6 +116,13 @@ func (s source) About(ctx context.Context) (About, error) {
 			if string(p.Key) != markKey && string(p.Key) != engine.FenceKey {
 				a.Foreign = bytes.Clone(p.Key)
 				break
+			}
+		}
+		if t, ok := tx.(engine.Attacher); ok {
+			if o, ok := t.Attached().(engine.Outside); ok {
+				if a.Outside, err = o.Outside(tx); err != nil {
+					return err
+				}
 			}
 		}
 		if r, ok := tx.(engine.Ranker); ok {

@@ -52,6 +52,12 @@ type Options struct {
 	HistoryBytes int
 	HistoryAge   time.Duration
 
+	// Attached is what transactions carry as engine.Attacher. Setup has the statements that
+	// create what it needs; they run on a primary whenever it is opened, and must not fail when
+	// they run again.
+	Attached any
+	Setup    []string
+
 	ViewConns int           // connections for views; 0: DefaultViewConns
 	FeedConns int           // connections for readers of Changes; 0: DefaultFeedConns
 	Queue     int           // updates that wait; 0: DefaultQueue. One more is refused with queue_full

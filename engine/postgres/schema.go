@@ -83,6 +83,16 @@ func (d *DB) migrate(ctx context.Context, conn *pgx.Conn) error {
 			return d.fault(err)
 		}
 	}
+	for _, sql := range d.o.Setup {
+		_, err := tx.Exec(ctx, sql)
+		if sqlState(err) == stateNoRight {
+			return engine.Errorf(engine.CodeInvalid, "postgres: role %s may not run %q in database %s. Its owner can run: GRANT CREATE ON DATABASE %s TO %s",
+				d.server.user, sql, d.server.database, quoteIdent(d.server.database), quoteIdent(d.server.user))
+		}
+		if err != nil {
+			return d.fault(err)
+		}
+	}
 	if err := tx.Commit(ctx); err != nil {
 		return d.fault(err)
 	}

@@ -305,7 +305,15 @@ func (t *viewTx) closeRows() {
 	t.rows, t.results = nil, nil
 }
 
+// Attached implements engine.Attacher.
+func (t *writeTx) Attached() any { return t.b.x.d.o.Attached }
+
+// Attached implements engine.Attacher.
+func (t *viewTx) Attached() any { return t.d.o.Attached }
+
 var (
-	_ SQL     = (*writeTx)(nil)
-	_ Querier = (*viewTx)(nil)
+	_ SQL             = (*writeTx)(nil)
+	_ Querier         = (*viewTx)(nil)
+	_ engine.Attacher = (*writeTx)(nil)
+	_ engine.Attacher = (*viewTx)(nil)
 )

@@ -144,7 +144,7 @@ func Load(tx engine.Tx) ([]*Collection, error) {
 		if err != nil {
 			return nil, err
 		}
-		c, err := readDescription(p.Val, ownDriver(tx))
+		c, err := readDescription(p.Val, native(tx).Driver)
 		if err == errNoTables {
 			return nil, engine.Errorf(engine.CodeUnsupported, "record: open collection %s: %w", p.Key[2:], err)
 		}
@@ -166,7 +166,10 @@ func Save(tx engine.Tx, all []*Collection, c *Collection) error {
 		if err != nil {
 			return err
 		}
-		c.ID, c.own = n, ownDriver(tx)
+		c.ID = n
+		if own := native(tx); own.Create {
+			c.own = own.Driver
+		}
 	}
 	text, err := c.appendDescription()
 	if err != nil {

@@ -23,10 +23,11 @@ type Driver interface {
 	Keeper
 }
 
-// Provider is satisfied by a Tx whose engine stores records in a Driver of its own. Collections that are created in such
-// a transaction belong to it, and remember that.
-type Provider interface {
-	RecordDriver() Driver
+// Native is attached to an engine (engine.Attacher) that can store records in a Driver of its own. A collection belongs
+// for ever to the Driver in which it was created, and its description says so.
+type Native struct {
+	Driver Driver
+	Create bool // new collections belong to it too
 }
 
 // Reader reads documents and changes.
@@ -127,12 +128,26 @@ func (c *Collection) driver() Driver {
 	return ordered{}
 }
 
-// ownDriver returns the Driver of the engine, nil if it has none of its own.
-func ownDriver(tx engine.Tx) Driver {
-	if p, ok := tx.(Provider); ok {
-		return p.RecordDriver()
+// Outside implements engine.Outside.
+func (n Native) Outside(tx engine.Tx) (what string, err error) {
+	all, err := Load(tx)
+	if err != nil {
+		return "", err
 	}
-	return nil
+	for _, c := range all {
+		if c.own != nil {
+			return "the records of collection " + c.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// native returns what the engine has of its own, zero if it has nothing.
+func native(tx engine.Tx) (n Native) {
+	if a, ok := tx.(engine.Attacher); ok {
+		n, _ = a.Attached().(Native)
+	}
+	return n
 }
 
 // errNoTables reports that the engine lacks the Driver to which a collection belongs.

@@ -10,18 +10,18 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// native is an engine's own Driver: the ordered one, which counts what is asked of it.
-type native struct {
+// counting is an engine's own Driver: the ordered one, which counts what is asked of it.
+type counting struct {
 	ordered
 	asked map[string]int
 }
 
-func (n native) Put(tx engine.Tx, c *Collection, before, after *Doc, val []byte) error {
+func (n counting) Put(tx engine.Tx, c *Collection, before, after *Doc, val []byte) error {
 	n.asked["put"]++
 	return n.ordered.Put(tx, c, before, after, val)
 }
 
-func (n native) Drop(tx engine.Tx, collection uint32) (int, error) {
+func (n counting) Drop(tx engine.Tx, collection uint32) (int, error) {
 	n.asked["drop"]++
 	return n.ordered.Drop(tx, collection)
 }
@@ -29,23 +29,25 @@ func (n native) Drop(tx engine.Tx, collection uint32) (int, error) {
 // providing is a transaction of an engine with a Driver of its own.
 type providing struct {
 	engine.Tx
-	own Driver
+	own Native
 }
 
-func (p providing) RecordDriver() Driver { return p.own }
+func (p providing) Attached() any { return p.own }
 
 // TestOwnDriver: a collection belongs for ever to the Driver of the engine in which it was created. One from before the
-// engine had any stays with the ordered keys, and without its Driver a collection is not opened.
+// engine had any, or one for which it was not to be used, stays with the ordered keys. Without its Driver a collection is
+// not opened.
 func TestOwnDriver(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{Memory: true})
-	own := native{asked: map[string]int{}}
+	own := counting{asked: map[string]int{}}
 	in := func(fn func(tx engine.Tx) error) {
 		t.Helper()
-		edit(t, eng, func(tx engine.Tx) error { return fn(providing{tx, own}) })
+		edit(t, eng, func(tx engine.Tx) error { return fn(providing{tx, Native{own, true}}) })
 	}
 	edit(t, eng, func(tx engine.Tx) error { return save(tx, "before") })
 	in(func(tx engine.Tx) error { return save(tx, "since") })
-	for name, asked := range map[string]bool{"before": false, "since": true} {
+	edit(t, eng, func(tx engine.Tx) error { return save(providing{tx, Native{own, false}}, "beside") })
+	for name, asked := range map[string]bool{"before": false, "since": true, "beside": false} {
 		clear(own.asked)
 		in(func(tx engine.Tx) error {
 			d := &Doc{ID: "r", Rev: 1, Marks: [Stamps]Mark{Created: {At: tx.Now().UTC()}}}

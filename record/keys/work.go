@@ -276,7 +276,7 @@ func (w *Work) stepSweep(tx engine.Tx, c *Collection) error {
 func (w *Work) stepDrop(tx engine.Tx) error {
 	d := Driver(ordered{})
 	if w.Native {
-		if d = ownDriver(tx); d == nil {
+		if d = native(tx).Driver; d == nil {
 			return engine.Errorf(engine.CodeUnsupported, "record: drop collection %s: %w", w.Drop, errNoTables)
 		}
 	}
