@@ -2,14 +2,19 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/skerrydb/skerry/ci/pgserver"
 	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/record/schema"
 )
 
 // otherEngine hides everything of an engine that is optional.
@@ -87,5 +92,62 @@ func TestOtherEngineRefused(t *testing.T) {
 	}
 	if out := s.run("skerry bench other:e2 --duration 1ms --workload counter"); !strings.Contains(out, "the invariant holds") {
 		t.Errorf("bench of another engine:\n%s", out)
+	}
+}
+
+// TestRecordsInTables: the URL says where PostgreSQL stores new collections. Those that exist stay where they are.
+func TestRecordsInTables(t *testing.T) {
+	t.Parallel()
+	at := pgserver.Shared(t).Database(t)
+	on := func(query string, fn func(db *record.DB)) {
+		t.Helper()
+		u, err := url.Parse(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.RawQuery += query
+		eng, err := openPostgres(t.Context(), u, verb.EngineOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := record.Open(eng, record.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fn(db)
+		if err := eng.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	create := func(db *record.DB, collection, id string) {
+		t.Helper()
+		err := db.Define(schema.Collection{Name: collection, Fields: []schema.Field{{Name: "title", Type: schema.Text}}})
+		if err == nil {
+			_, err = db.Update(t.Context(), record.Program(), func(tx *record.Tx) error {
+				_, err := tx.Create(collection, id, []byte(`{"title":"one"}`))
+				return err
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	on("&records=tables", func(db *record.DB) { create(db, "posts", "a") })
+	on("", func(db *record.DB) { create(db, "posts", "b"); create(db, "notes", "a") })
+
+	c, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	var titles int
+	var notes *string
+	if err := c.QueryRow(t.Context(), `SELECT count(data->>'title'), to_regclass('skerry_records.notes')::text FROM skerry_records.posts`).Scan(&titles, &notes); err != nil || titles != 2 || notes != nil {
+		t.Errorf("posts has %d titles, notes is in %v: %v", titles, notes, err)
+	}
+
+	u, _ := url.Parse(at + "&records=files")
+	if _, err := openPostgres(t.Context(), u, verb.EngineOptions{}); !errors.Is(err, engine.ErrInvalid) || !strings.Contains(err.Error(), "keys or tables") {
+		t.Errorf("records=files: %v", err)
 	}
 }
