@@ -15,6 +15,7 @@ import (
 
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/pgserver"
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/ci/seed"
 )
 
@@ -250,5 +251,28 @@ func TestMoveCluster(t *testing.T) {
 	c.awaitVoters(3)
 	l.serve(c.proc[2])
 	l.more()
+	l.check()
+}
+
+// TestMoveDatabases moves a server's data under load to Redis, PostgreSQL, Redis again and back to a folder. Some moves
+// are killed and continue.
+func TestMoveDatabases(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	rd := redisserver.Start(t)
+	at := []string{"embedded:first", rd.URL(), pgserver.Shared(t).Database(t), rd.URL() + "/1?prefix=second:", "embedded:last"}
+	p := s.serve("--data", "first")
+	fillMoved(t, p, 20_000)
+	l := startMoveLoad(t, p)
+	from := p.HTTP
+	for i, to := range at[1:] {
+		moveAll(s, 2-i, from, to)
+		if got := p.ask("SET late 1"); !strings.Contains(got, "[fenced]") {
+			t.Errorf("a write to %s after the move: %s", from, got)
+		}
+		p, from = s.serve("--engine", to), to
+		l.serve(p)
+		l.more()
+	}
 	l.check()
 }

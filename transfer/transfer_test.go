@@ -365,7 +365,9 @@ func TestKilledAnywhere(t *testing.T) {
 	pairs := contents(t, base)
 	for _, after := range []bool{false, true} {
 		for left, done := 1, false; !done; left += 1 + rng.IntN(3) {
-			done = killedAt(t, rng, pairs, keys, left, after)
+			t.Run(fmt.Sprintf("call %d, after %v", left, after), func(t *testing.T) { // it closes the engines
+				done = killedAt(t, rng, pairs, keys, left, after)
+			})
 		}
 	}
 }
