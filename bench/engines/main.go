@@ -24,6 +24,7 @@ import (
 type plan struct {
 	rig.Plan
 	callers string
+	lanes   string
 	keys    int
 	records int
 }
@@ -32,6 +33,7 @@ func main() {
 	p := plan{Plan: rig.Plan{Name: "engines", Systems: "embedded,postgres,pgx,redis,go-redis", Rounds: 3, Window: 3 * time.Second, Warm: time.Second}}
 	p.Flags("2,000 keys, 1,000 records")
 	flag.StringVar(&p.callers, "callers", "1,64", "concurrent callers, each with one call in flight")
+	flag.StringVar(&p.lanes, "lanes", "", "operations to run, separated by commas; empty: all")
 	flag.IntVar(&p.keys, "keys", 100_000, "keys of 16 bytes with values of about 100 bytes, and as many sessions and phones")
 	flag.IntVar(&p.records, "records", 10_000, "records of about 300 bytes")
 	flag.Parse()
@@ -114,7 +116,7 @@ func (m *measurements) visit(p *plan, s *system, round int) (err error) {
 	defer func() { err = errors.Join(err, on.close()) }()
 	for _, lane := range lanes {
 		do := on.ops[lane]
-		if do == nil {
+		if do == nil || p.lanes != "" && !slices.Contains(strings.Split(p.lanes, ","), lane) {
 			continue
 		}
 		for _, callers := range m.callers {

@@ -15,11 +15,13 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/engine/postgres"
+	"github.com/skerrydb/skerry/engine/postgres/tables"
 	"github.com/skerrydb/skerry/engine/redis"
 	"github.com/skerrydb/skerry/examples/voter"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/session"
 )
 
@@ -35,7 +37,7 @@ func skerrySystems() []*system {
 	}
 	return []*system{
 		on("embedded", "Skerry on the embedded engine, in this process", onEmbedded),
-		on("postgres", "Skerry on PostgreSQL", onPostgres),
+		on("postgres", "Skerry on PostgreSQL, records in tables", onPostgres),
 		on("redis", "Skerry on one primary of Redis", onRedis),
 	}
 }
@@ -58,7 +60,8 @@ func onPostgres(ctx context.Context, dir string) (engine.Engine, []int, func() e
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, stop())
 	}
-	db, err := postgres.Open(ctx, u, postgres.Options{Logger: quiet})
+	own := tables.New(postgres.DefaultSchema)
+	db, err := postgres.Open(ctx, u, postgres.Options{Logger: quiet, Attached: keys.Native{Driver: own, Create: true}, Setup: own.Setup()})
 	return db, []int{server.PID()}, stop, err
 }
 
