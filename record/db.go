@@ -136,13 +136,41 @@ func (db *DB) Update(ctx context.Context, a Actor, fn func(*Tx) error) (engine.P
 // View runs fn on a consistent snapshot; see engine.Engine.View. Changes fail with engine.ErrReadOnly. fn may run more
 // than once. The Tx is valid until fn returns.
 func (db *DB) View(ctx context.Context, r engine.Read, a Actor, fn func(*Tx) error) (engine.Position, error) {
-	return db.eng.View(ctx, r, func(tx engine.Tx) error {
-		c, err := db.load(tx)
-		if err != nil {
+	v := view{db: db, guess: db.catalog.Load(), fn: func(tx engine.Tx, c *catalog) error { return fn(db.newTx(tx, c, a)) }}
+	pos, err := db.eng.View(ctx, r, v.run)
+	if code := engine.CodeOf(err); v.guessed && (code == engine.CodeCorrupt || code == engine.CodeInternal) {
+		v.guess, v.guessed = nil, false // a table may have gone together with a collection
+		pos, err = db.eng.View(ctx, r, v.run)
+	}
+	return pos, err
+}
+
+// view is a View under way. Where each read is a round trip, it assumes that the collections are those that were used
+// last, and looks after fn has run, when the engine has read the epoch together with something else.
+type view struct {
+	db      *DB
+	fn      func(engine.Tx, *catalog) error
+	guess   *catalog // nil: read them first
+	guessed bool     // fn has used guess, and nothing is known of that
+}
+
+func (v *view) run(tx engine.Tx) error {
+	if v.guessed = v.guess != nil && keys.ExpectEpoch(tx); v.guessed {
+		err := v.fn(tx, v.guess)
+		c, lerr := v.db.load(tx)
+		if lerr != nil {
+			return cmp.Or(err, lerr)
+		}
+		if v.guessed = false; c.epoch == v.guess.epoch {
 			return err
 		}
-		return fn(db.newTx(tx, c, a))
-	})
+		return v.fn(tx, c)
+	}
+	c, err := v.db.load(tx)
+	if err != nil {
+		return err
+	}
+	return v.fn(tx, c)
 }
 
 // In returns the records within tx, a transaction of the engine, such as that of a procedure. Changes of records and of
@@ -182,7 +210,7 @@ func From(tx interface {
 
 func (db *DB) newTx(tx engine.Tx, c *catalog, a Actor) *Tx {
 	t := &Tx{db: db, tx: tx, catalog: c, actor: a, depth: new(int)}
-	t.env = query.Env{Now: tx.Now(), Auth: a.auth(), Follow: t.follow}
-	t.seen = query.Env{Now: tx.Now(), Auth: a.auth(), Follow: t.followSeen}
+	t.env = query.Env{Now: tx.Now, Auth: a.auth(), Follow: t.follow}
+	t.seen = query.Env{Now: t.env.Now, Auth: a.auth(), Follow: t.followSeen}
 	return t
 }

@@ -54,6 +54,8 @@ const (
 	clockSQL = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 	beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 	viewSQL  = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+	// With it, statements that are sent together see one snapshot without BEGIN and COMMIT.
+	snapshotSQL = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 )
 
 func newDB(cfg *pgx.ConnConfig, schema string, o Options) *DB {
@@ -71,7 +73,7 @@ func newDB(cfg *pgx.ConnConfig, schema string, o Options) *DB {
 		}
 		return d.notOld(ctx, c)
 	}
-	d.views, d.work = newPool(d, o.ViewConns), newPool(d, o.FeedConns)
+	d.views, d.work = newPool(d, o.ViewConns, snapshotSQL), newPool(d, o.FeedConns, "")
 	d.sql = statements{
 		// The clock is read once the lock is held.
 		lock:     "WITH p AS MATERIALIZED (SELECT pos, at, bytes FROM SCHEMA.pos FOR UPDATE) SELECT pos, at, bytes, " + clockSQL + " FROM p",

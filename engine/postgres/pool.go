@@ -17,6 +17,7 @@ const maxConnAge = time.Hour
 // pool lends connections for reading. The last one returned is lent first.
 type pool struct {
 	d     *DB
+	setup string        // run on each new connection, unless it is empty
 	slots chan struct{} // one for each connection that is lent
 
 	mu     sync.Mutex // guards the fields below
@@ -30,7 +31,9 @@ type pooled struct {
 	epoch engine.Position // that was known then
 }
 
-func newPool(d *DB, size int) *pool { return &pool{d: d, slots: make(chan struct{}, size)} }
+func newPool(d *DB, size int, setup string) *pool {
+	return &pool{d: d, setup: setup, slots: make(chan struct{}, size)}
+}
 
 // get lends a connection, for which it waits until ctx ends.
 func (p *pool) get(ctx context.Context) (*pooled, error) {
@@ -55,6 +58,11 @@ func (p *pool) get(ctx context.Context) (*pooled, error) {
 	}
 	p.mu.Unlock()
 	conn, err := p.d.connect(ctx)
+	if err == nil && p.setup != "" {
+		if _, err = conn.Exec(ctx, p.setup); err != nil {
+			closeConn(conn)
+		}
+	}
 	if err != nil {
 		<-p.slots
 		return nil, err

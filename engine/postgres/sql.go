@@ -261,30 +261,67 @@ func (t *viewTx) Query(sql string, args ...any) (pgx.Rows, error) {
 	if err != nil {
 		return nil, t.fail(err)
 	}
-	t.conn = c
 	var send pgx.Batch
-	send.Queue(viewSQL)
+	begin := t.began || t.whole
+	if begin {
+		t.conn = c
+		send.Queue(viewSQL)
+	} else {
+		t.alone = c
+	}
 	send.Queue(t.d.sql.head)
+	ahead := t.ahead
+	if t.ahead = nil; len(ahead) > 0 {
+		send.Queue(t.d.sql.many, ahead)
+	}
 	send.Queue(sql, args...)
 	t.results = c.SendBatch(t.ctx, &send)
-	var h head
-	if _, err = t.results.Exec(); err == nil {
-		err = t.results.QueryRow().Scan(&h.pos, &h.at, &h.clock)
-	}
-	if t.stale = err == nil && t.began && h.pos != t.pos; t.stale {
-		return nil, errStale
-	}
-	if err == nil {
-		t.rows, err = t.results.Query()
-	}
-	if err != nil {
+	if err := t.open(begin, ahead); err != nil {
+		if t.stale {
+			return nil, err
+		}
 		return nil, t.fail(err)
 	}
+	return t.rows, nil
+}
+
+// open reads the results of a batch up to the rows of its last statement.
+func (t *viewTx) open(begun bool, ahead [][]byte) error {
+	if begun {
+		if _, err := t.results.Exec(); err != nil {
+			return err
+		}
+	}
+	var h head
+	if err := t.results.QueryRow().Scan(&h.pos, &h.at, &h.clock); err != nil {
+		return err
+	}
+	if t.stale = t.began && h.pos != t.pos; t.stale {
+		return errStale
+	}
 	if !t.began {
+		if err := t.d.behind(h.pos, t.least); err != nil {
+			return err
+		}
 		t.head = h
 		t.seen()
 	}
-	return t.rows, nil
+	if len(ahead) > 0 {
+		for _, key := range ahead {
+			t.known[string(key)] = nil
+		}
+		rows, err := t.results.Query()
+		if err != nil {
+			return err
+		}
+		var k, v []byte
+		if _, err := pgx.ForEachRow(rows, []any{&k, &v}, func() error { t.known[string(k)] = v; v = nil; return nil }); err != nil {
+			return err
+		}
+	}
+	rows, err := t.results.Query()
+	t.rows = rows
+	return err
 }
 
 // closeRows makes the session free.
@@ -302,7 +339,14 @@ func (t *viewTx) closeRows() {
 	if err != nil && t.failed == nil {
 		t.failed = err
 	}
-	t.rows, t.results = nil, nil
+	if t.alone != nil {
+		if t.failed == nil {
+			t.d.views.put(t.alone)
+		} else {
+			t.d.views.drop(t.alone)
+		}
+	}
+	t.rows, t.results, t.alone = nil, nil, nil
 }
 
 // Attached implements engine.Attacher.

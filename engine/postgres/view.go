@@ -3,8 +3,8 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,10 +14,10 @@ import (
 
 // View implements engine.Engine.
 //
-// Its first read is one statement, which also reads the row of table pos, so that a view of
-// one read is one round trip and its position is exact. The second read begins a REPEATABLE
-// READ transaction. If that shows another position, fn runs again, from the start in such a
-// transaction.
+// Its first read also reads the row of table pos and the announced keys, in the same snapshot,
+// so that a view of one read is one round trip and its position is exact. The second read
+// begins a REPEATABLE READ transaction. If that shows another position, fn runs again, from
+// the start in such a transaction.
 func (d *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -80,12 +80,13 @@ type viewTx struct {
 	least   engine.Position  // what this process had seen before
 	began   bool             // head is set
 	conn    *pooled          // within a transaction; nil: none was begun
+	alone   *pooled          // of rows, if these were read without a transaction
 	rows    pgx.Rows         // of Query; nil: none
 	results pgx.BatchResults // which rows are part of; nil: none
 	now     int64            // 0: not decided yet
 	ended   bool
 
-	ahead [][]byte          // announced keys that are to be read with the next Get
+	ahead [][]byte          // announced keys that are to be read with the next Get or the first read
 	known map[string][]byte // values of announced keys; nil: there is none
 
 	stale  bool  // the transaction shows another position than the first read
@@ -192,9 +193,8 @@ func (t *viewTx) Get(key []byte) (val []byte, ok bool, err error) {
 	if v, ok := t.known[string(key)]; ok {
 		return v, v != nil, nil
 	}
-	if len(t.ahead) > 0 {
-		ask := append(t.ahead, key)
-		t.ahead = nil
+	ask := append(slices.DeleteFunc(t.ahead, func(k []byte) bool { return bytes.Equal(k, key) }), key)
+	if t.ahead = nil; len(ask) > 1 {
 		vals, err := t.GetMany(ask)
 		if err != nil {
 			return nil, false, err
@@ -253,57 +253,17 @@ func (t *viewTx) Expect(keys [][]byte) {
 	}
 }
 
-// query reads within the REPEATABLE READ transaction, which it begins if there is none.
+// query calls each for the rows of a statement, scanned into into.
 func (t *viewTx) query(sql string, args, into []any, each func() error) error {
-	if err := t.usable(); err != nil {
+	rows, err := t.Query(sql, args...)
+	if err != nil {
 		return err
+	}
+	if _, err := pgx.ForEachRow(rows, into, each); err != nil {
+		return t.fail(err)
 	}
 	if t.closeRows(); t.failed != nil {
 		return t.d.fault(t.failed)
-	}
-	if t.conn != nil {
-		rows, err := t.conn.Query(t.ctx, sql, args...)
-		if err == nil {
-			_, err = pgx.ForEachRow(rows, into, each)
-		}
-		if err != nil {
-			return t.fail(err)
-		}
-		return nil
-	}
-	c, err := t.d.views.get(t.ctx)
-	if err != nil {
-		return t.fail(err)
-	}
-	t.conn = c
-	var send pgx.Batch
-	var h head
-	send.Queue(viewSQL)
-	send.Queue(t.d.sql.head).QueryRow(func(row pgx.Row) error {
-		err := row.Scan(&h.pos, &h.at, &h.clock)
-		if t.stale = err == nil && t.began && h.pos != t.pos; t.stale {
-			return errStale
-		}
-		return err
-	})
-	send.Queue(sql, args...).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, into, each)
-		return err
-	})
-	err = c.SendBatch(t.ctx, &send).Close()
-	switch {
-	case t.stale && (err == nil || errors.Is(err, errStale)):
-		return errStale
-	case err != nil:
-		t.stale = false
-		return t.fail(err)
-	}
-	if !t.began {
-		if err := t.d.behind(h.pos, t.least); err != nil {
-			return t.fail(err)
-		}
-		t.head = h
-		t.seen()
 	}
 	return nil
 }

@@ -137,6 +137,15 @@ func Epoch(tx engine.Tx) (string, error) {
 	return string(val), err
 }
 
+// ExpectEpoch announces Epoch, if the engine can read it together with what is read before; see engine.Expecter.
+func ExpectEpoch(tx engine.Tx) bool {
+	x, ok := tx.(engine.Expecter)
+	if ok = ok && x.Expects(); ok {
+		x.Expect([][]byte{epoch})
+	}
+	return ok
+}
+
 // Load reads all collections.
 func Load(tx engine.Tx) ([]*Collection, error) {
 	var all []*Collection

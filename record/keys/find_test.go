@@ -277,7 +277,7 @@ func (s *shelf) search(t testing.TB, filter, sort string, deleted query.Deleted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &query.Env{Now: s.now, Auth: query.Auth{ID: "u1"}, Follow: func(_, id string) (query.Row, error) {
+	env := &query.Env{Now: func() time.Time { return s.now }, Auth: query.Auth{ID: "u1"}, Follow: func(_, id string) (query.Row, error) {
 		if d := s.docs[id]; d != nil && !d.Deleted && id != "r2" { // which may not be seen
 			return d, nil
 		}

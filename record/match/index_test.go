@@ -40,7 +40,7 @@ func TestLooksAtFew(t *testing.T) {
 				cond := condition(t, k, c.text(i), "")
 				test := func(r query.Row) (bool, error) {
 					looked[i] = true
-					return cond.Holds(&query.Env{Now: noon}, r, nil)
+					return cond.Holds(&query.Env{Now: atNoon}, r, nil)
 				}
 				if _, err := s.Add(cond, test, i); err != nil {
 					t.Fatal(err)
@@ -59,7 +59,7 @@ func TestIntervals(t *testing.T) {
 	k, rng := collection(t), seed.Rand(t)
 	var s match.Set[int]
 	subs, conds := map[int]*match.Sub[int]{}, map[int]*query.Cond{}
-	env := &query.Env{Now: noon}
+	env := &query.Env{Now: atNoon}
 	for i := range 2_000 {
 		low := rng.IntN(1_000)
 		text := []string{

@@ -166,7 +166,7 @@ func (s *Set[T]) Len() int { return s.count }
 // for the present.
 func (s *Set[T]) Match(now time.Time, before, after query.Row, hit func(Hit[T])) {
 	s.round++
-	s.env.Now = now
+	s.env.Now = func() time.Time { return now }
 	r, some := rows{[2]query.Row{before, after}}, uint8(0)
 	for i, row := range r.row {
 		if row != nil {

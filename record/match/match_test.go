@@ -19,6 +19,8 @@ import (
 
 var noon = time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC)
 
+func atNoon() time.Time { return noon }
+
 func collection(tb testing.TB) *schema.Compiled {
 	k, err := schema.Collection{Name: "orders", Extra: true, Fields: []schema.Field{
 		{Name: "owner", Type: schema.Reference, Collection: "orders"}, {Name: "status", Type: schema.Select, Options: []string{"open", "done"}},
@@ -269,7 +271,7 @@ func TestMatchesNaive(t *testing.T) {
 		text string
 	}
 	all, hits := map[int]one{}, 0
-	env := &query.Env{Now: noon}
+	env := &query.Env{Now: atNoon}
 	for step := range 1_000 {
 		for range rng.IntN(4) {
 			text := randomCondition(rng, 3)

@@ -35,7 +35,7 @@ type Auth struct {
 
 // Env is what a condition depends on besides the record.
 type Env struct {
-	Now  time.Time
+	Now  func() time.Time // of the transaction; nil: the zero time
 	Auth Auth
 
 	// KeepTimes makes Bind leave @now and @today unbound, for conditions that are evaluated repeatedly.
@@ -44,6 +44,13 @@ type Env struct {
 	// Follow returns the record of a collection with an id; nil if there is none or it is not to be seen. It may be nil
 	// if there are no conditions on other records.
 	Follow func(collection, id string) (Row, error)
+}
+
+func (e *Env) now() time.Time {
+	if e.Now == nil {
+		return time.Time{}
+	}
+	return e.Now()
 }
 
 // Cond is a checked condition on the records of one collection. It is immutable.
@@ -98,8 +105,8 @@ var variables = []struct {
 	kind value.Kind
 	of   func(*Env) value.Value
 }{
-	{"now", value.Time, func(e *Env) value.Value { return known(value.OfTime(e.Now)) }},
-	{"today", value.Time, func(e *Env) value.Value { return known(value.OfTime(e.Now.UTC().Truncate(24 * time.Hour))) }},
+	{"now", value.Time, func(e *Env) value.Value { return known(value.OfTime(e.now())) }},
+	{"today", value.Time, func(e *Env) value.Value { return known(value.OfTime(e.now().UTC().Truncate(24 * time.Hour))) }},
 	{"auth.id", value.Text, func(e *Env) value.Value { return textOrNull(e.Auth.ID) }},
 	{"auth.email", value.Text, func(e *Env) value.Value { return textOrNull(e.Auth.Email) }},
 	{"auth.name", value.Text, func(e *Env) value.Value { return textOrNull(e.Auth.Name) }},

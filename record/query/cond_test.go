@@ -59,7 +59,7 @@ func newRow(tb testing.TB, k *schema.Compiled, data string) *row {
 func environment(tb testing.TB) *Env {
 	of := collections(tb)
 	users := map[string]*row{"u1": newRow(tb, of("users"), `{"name":"Bob","boss":"u2","age":30}`), "u2": newRow(tb, of("users"), `{"name":"Éva"}`)}
-	return &Env{Now: time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC), Auth: Auth{ID: "u1", Roles: []string{"editor"}, Verified: true},
+	return &Env{Now: func() time.Time { return time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC) }, Auth: Auth{ID: "u1", Roles: []string{"editor"}, Verified: true},
 		Follow: func(collection, id string) (Row, error) {
 			if r := users[id]; r != nil && collection == "users" {
 				return r, nil

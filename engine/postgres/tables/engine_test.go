@@ -15,7 +15,12 @@ import (
 // openNative returns a new, empty engine.
 func openNative(t testing.TB, now func() time.Time) engine.Engine {
 	t.Helper()
-	at := pgserver.Shared(t).Database(t)
+	return openNativeAt(t, pgserver.Shared(t).Database(t), now)
+}
+
+// openNativeAt returns an engine on a database.
+func openNativeAt(t testing.TB, at string, now func() time.Time) engine.Engine {
+	t.Helper()
 	u, err := url.Parse(at)
 	if err != nil {
 		t.Fatal(err)
