@@ -45,7 +45,7 @@ func need(t *testing.T, programs ...string) {
 
 // launch starts a server that prints a line of JSON once it listens, and reads
 // that into v. It is stopped at the end of the test.
-func launch(t *testing.T, v any, path string, args ...string) *exec.Cmd {
+func launch(t *testing.T, v any, path string, args ...string) (stop func(os.Signal)) {
 	t.Helper()
 	var stderr bytes.Buffer
 	cmd := exec.Command(path, args...)
@@ -68,8 +68,8 @@ func launch(t *testing.T, v any, path string, args ...string) *exec.Cmd {
 		_ = cmd.Wait() // it was asked to stop, or the test fails anyway
 		close(ended)
 	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	stop = func(sig os.Signal) {
+		_ = cmd.Process.Signal(sig) // it may have ended
 		select {
 		case <-ended:
 		case <-time.After(startWait):
@@ -77,6 +77,9 @@ func launch(t *testing.T, v any, path string, args ...string) *exec.Cmd {
 			<-ended
 			t.Errorf("%s did not stop", path)
 		}
+	}
+	t.Cleanup(func() {
+		stop(syscall.SIGTERM)
 		if t.Failed() {
 			t.Logf("%s:\n%s", path, stderr.String())
 		}
@@ -89,5 +92,5 @@ func launch(t *testing.T, v any, path string, args ...string) *exec.Cmd {
 	case <-time.After(startWait):
 		t.Fatalf("%s does not serve after %v", path, startWait)
 	}
-	return cmd
+	return stop
 }
