@@ -161,7 +161,7 @@ var law = map[string]may{
 	"webtest": {code: ". engine/embedded mail proc golang.org/x/net/html", tests: "auth web web/account"},
 
 	// programs to learn from
-	"examples":              {}, // tests of all of them
+	"examples":              {tests: "ci/pgserver ci/redisserver"}, // tests of all of them
 	"examples/exampletest":  {code: ". engine/embedded proc"},
 	"examples/browsertest":  {code: "ci/eventually github.com/chromedp/..."},
 	"examples/meter":        {},

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -86,6 +87,9 @@ func (r *running) call(v any, name, in string) {
 	r.want(http.StatusOK, v, "/api/call/"+name, in)
 }
 
+// prefixes are those of the tests in the shared Redis server.
+var prefixes atomic.Int64
+
 // onEngines runs the same program on each engine, of which it learns only the URL.
 func onEngines(t *testing.T, example string, use func(r *running)) {
 	t.Parallel()
@@ -97,7 +101,7 @@ func onEngines(t *testing.T, example string, use func(r *running)) {
 		{"embedded", func(t *testing.T) string { return "embedded:" + t.TempDir() + "/data" }},
 		{"postgres", func(t *testing.T) string { return pgserver.Shared(t).Database(t) }},
 		{"tables", func(t *testing.T) string { return pgserver.Shared(t).Database(t) + "&records=tables" }},
-		{"redis", func(t *testing.T) string { return redisserver.Shared(t).URL() + "?prefix=" + example + ":" }},
+		{"redis", func(t *testing.T) string { return fmt.Sprintf("%s?prefix=e%d:", redisserver.Shared(t).URL(), prefixes.Add(1)) }},
 	} {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()

@@ -44,7 +44,7 @@ func need(t *testing.T, programs ...string) {
 }
 
 // launch starts a server that prints a line of JSON once it listens, and reads
-// that into v. It is stopped at the end of the test.
+// that into v. It is stopped at the end of the test, or before that by stop.
 func launch(t *testing.T, v any, path string, args ...string) (stop func(os.Signal)) {
 	t.Helper()
 	var stderr bytes.Buffer
