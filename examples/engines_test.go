@@ -101,7 +101,9 @@ func onEngines(t *testing.T, example string, use func(r *running)) {
 		{"embedded", func(t *testing.T) string { return "embedded:" + t.TempDir() + "/data" }},
 		{"postgres", func(t *testing.T) string { return pgserver.Shared(t).Database(t) }},
 		{"tables", func(t *testing.T) string { return pgserver.Shared(t).Database(t) + "&records=tables" }},
-		{"redis", func(t *testing.T) string { return fmt.Sprintf("%s?prefix=e%d:", redisserver.Shared(t).URL(), prefixes.Add(1)) }},
+		{"redis", func(t *testing.T) string {
+			return fmt.Sprintf("%s?prefix=e%d:", redisserver.Shared(t).URL(), prefixes.Add(1))
+		}},
 	} {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
