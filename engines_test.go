@@ -44,10 +44,10 @@ func promised(t *testing.T) (list []column) {
 	}
 	pg, err := postgres.Open(t.Context(), u, postgres.Options{})
 	add("PostgreSQL", pg, err)
-	one, err := redis.Open(t.Context(), &url.URL{Scheme: redis.Scheme, Host: redisserver.Start(t).Addr()}, redis.Options{Log: quiet})
+	one, err := redis.Open(t.Context(), &url.URL{Scheme: redis.Scheme, Host: redisserver.Start(t).Addr()}, redis.Options{Logger: quiet})
 	add("Redis, one primary", one, err)
 	nodes := redisserver.Cluster(t, 3)
-	slots, err := redis.Open(t.Context(), &url.URL{Scheme: redis.SchemeCluster, Host: nodes[0].Addr()}, redis.Options{Log: quiet})
+	slots, err := redis.Open(t.Context(), &url.URL{Scheme: redis.SchemeCluster, Host: nodes[0].Addr()}, redis.Options{Logger: quiet})
 	add("Redis Cluster", slots, err)
 	return list
 }

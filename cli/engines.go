@@ -68,5 +68,5 @@ func openEmbedded(_ context.Context, u *url.URL, o verb.EngineOptions) (engine.E
 
 // openRedis opens the data in Redis that u names.
 func openRedis(ctx context.Context, u *url.URL, o verb.EngineOptions) (engine.Engine, error) {
-	return redis.Open(ctx, u, redis.Options{Log: o.Logger})
+	return redis.Open(ctx, u, redis.Options{Logger: o.Logger})
 }

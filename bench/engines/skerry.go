@@ -70,7 +70,7 @@ func onRedis(ctx context.Context, dir string) (engine.Engine, []int, func() erro
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	eng, err := redis.Open(ctx, &url.URL{Scheme: "redis", Host: addr}, redis.Options{Log: quiet})
+	eng, err := redis.Open(ctx, &url.URL{Scheme: "redis", Host: addr}, redis.Options{Logger: quiet})
 	return eng, []int{server.PID()}, stop, err
 }
 

@@ -106,11 +106,21 @@ func (d *db) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) erro
 	return d.submit(ctx, &call{n: n, each: true, fn: fn})
 }
 
+// writable returns an error if no write can succeed.
+func (d *db) writable() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return engine.ErrClosed
+	}
+	return d.unfit
+}
+
 func (d *db) submit(ctx context.Context, c *call) (engine.Position, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if _, _, err := d.current(); err != nil {
+	if err := d.writable(); err != nil {
 		return 0, err
 	}
 	c.done, c.token = make(chan struct{}), make(chan struct{}, 1)

@@ -39,6 +39,7 @@ type db struct {
 	moved  chan struct{} // closed when pos grows
 	forks  map[uint64]engine.Position
 	closed bool
+	unfit  error // why the server can take no writes any more; nil: it can
 
 	exec executor
 
@@ -68,7 +69,7 @@ func openPrimary(ctx context.Context, t target, o Options) (engine.Engine, error
 		return nil, err
 	}
 	if s.volatile != "" {
-		o.Log.Warn("redis: commits are not durable", "reason", s.volatile)
+		o.Logger.Warn("redis: commits are not durable", "reason", s.volatile)
 	}
 	if err := d.rebase(); err != nil {
 		d.stop()
@@ -140,7 +141,7 @@ func (d *db) sync(ctx context.Context, create string) error {
 			return fault(err)
 		}
 		if d.epochs.Add(n); n == 1 {
-			d.o.Log.Warn("redis: a new epoch begins: the server was restarted or replaced, and may have lost commits", "epoch", epoch, "after", s.pos)
+			d.o.Logger.Warn("redis: a new epoch begins: the server was restarted or replaced, and may have lost commits", "epoch", epoch, "after", s.pos)
 		}
 	}
 }
@@ -287,6 +288,11 @@ func (d *db) keep() {
 		}
 		ctx, cancel := context.WithTimeout(d.ctx, patience)
 		_ = d.sync(ctx, "") // calls report what is wrong
+		if s, err := inspect(ctx, d.c); err == nil {
+			d.mu.Lock()
+			d.unfit = s.evicting()
+			d.mu.Unlock()
+		}
 		cancel()
 	}
 }

@@ -59,8 +59,8 @@ type Options struct {
 	// TLS is used with the schemes for TLS. nil: the system's roots and the host's name.
 	TLS *tls.Config
 
-	Now func() time.Time // the clock; nil: time.Now
-	Log *slog.Logger     // nil: slog.Default()
+	Now    func() time.Time // the clock; nil: time.Now
+	Logger *slog.Logger     // nil: slog.Default()
 }
 
 // target is what a URL names.
@@ -92,8 +92,8 @@ func Open(ctx context.Context, u *url.URL, o Options) (engine.Engine, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
+	if o.Logger == nil {
+		o.Logger = slog.Default()
 	}
 	if t.cluster {
 		return openSlots(ctx, t, o)
@@ -236,11 +236,19 @@ func (s server) check(cluster bool) error {
 	case !s.cluster && cluster:
 		return unfit("the server is not a node of a cluster: use the scheme redis")
 	case s.evicts != "":
-		return unfit("the server may evict data, because its maxmemory-policy is %q: set it to noeviction", s.evicts)
+		return s.evicting()
 	case s.role != "master" && !cluster:
 		return engine.Errorf(engine.CodeUnavailable, "redis: the server is a replica and takes no writes: name its primary")
 	}
 	return nil
+}
+
+// evicting returns an error if the server may evict data.
+func (s server) evicting() error {
+	if s.evicts == "" {
+		return nil
+	}
+	return engine.Errorf(engine.CodeUnsupported, "redis: the server may evict data, because its maxmemory-policy is %q: set it to noeviction", s.evicts)
 }
 
 // isServers reports whether the server answered err, so that the connection works.
@@ -250,24 +258,48 @@ func isServers(err error) bool {
 }
 
 // refusals maps the first word of Redis's errors.
-var refusals = map[string]struct {
-	code engine.Code
-	text string
-	wait bool // it may soon be over
-}{
+var refusals = map[string]refusal{
 	"NOAUTH":     {engine.CodeUnauthenticated, "the server asks for a password: give user:password in the URL", false},
 	"WRONGPASS":  {engine.CodeUnauthenticated, "the server refuses the user or the password of the URL", false},
-	"NOPERM":     {engine.CodeUnsupported, "the user lacks a right; see DESIGN.md for those that are needed", false},
+	"NOPERM":     {engine.CodeUnsupported, noRight, false},
 	"OOM":        {engine.CodeMemoryFull, "the server has reached its maxmemory", false},
-	"MISCONF":    {engine.CodeDiskFull, "the server cannot write to its disk", false},
+	"MISCONF":    {engine.CodeDiskFull, "the server refuses writes, because its last snapshot or append failed: its disk is full, or it may not write to its folder", false},
 	"READONLY":   {engine.CodeUnavailable, "the server is no longer the primary: it was demoted", false},
 	"LOADING":    {engine.CodeUnavailable, "the server is loading its data", true},
 	"BUSY":       {engine.CodeUnavailable, "the server is busy with a script", true},
 	"MASTERDOWN": {engine.CodeUnavailable, "the server has lost its primary", true},
+	"WRONGTYPE":  {engine.CodeCorrupt, "a key below the prefix is not one of Skerry's: another program uses the same prefix", false},
 
 	"CLUSTERDOWN":   {engine.CodeUnavailable, "the cluster does not serve the slot", true},
 	"TRYAGAIN":      {engine.CodeUnavailable, "the slot is being moved", true},
 	"SKERRYCORRUPT": {engine.CodeCorrupt, "the data in Redis is damaged", false},
+}
+
+// refusal is what an error of the server means.
+type refusal struct {
+	code engine.Code
+	text string
+	wait bool // it may soon be over
+}
+
+const noRight = "the user lacks a right. An administrator can run: ACL SETUSER name +@all -@dangerous +info +config|get ~prefix*"
+
+// refused returns what an error of the server means.
+func refused(err *rueidis.RedisError) refusal {
+	text := strings.TrimPrefix(err.Error(), "-")
+	word, _, _ := strings.Cut(text, " ")
+	r, ok := refusals[word]
+	switch {
+	case ok:
+		return r
+	case strings.Contains(text, "Script killed by user"):
+		return refusal{engine.CodeUnavailable, "a script was killed", true}
+	case strings.Contains(text, "max number of clients"):
+		return refusal{engine.CodeUnavailable, "the server has as many clients as its maxclients allows", true}
+	case strings.Contains(text, "ACL failure"), strings.Contains(text, "no permissions"):
+		return refusal{engine.CodeUnsupported, noRight, false}
+	}
+	return refusal{engine.CodeInternal, "the server refused a command", false}
 }
 
 // fault returns an error of the client as one of the engine.
@@ -275,7 +307,7 @@ func fault(err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if _, ok := errors.AsType[net.Error](err); !ok && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return err
 	}
 	if _, ok := errors.AsType[*engine.Error](err); ok {
@@ -285,22 +317,12 @@ func fault(err error) error {
 	if !ok {
 		return engine.Errorf(engine.CodeUnavailable, "redis: cannot reach the server: %w", err)
 	}
-	if strings.Contains(re.Error(), "Script killed by user") {
-		return engine.Errorf(engine.CodeUnavailable, "redis: a script was killed: %w", err)
-	}
-	word, _, _ := strings.Cut(strings.TrimPrefix(re.Error(), "-"), " ")
-	if r, ok := refusals[word]; ok {
-		return engine.Errorf(r.code, "redis: %s: %w", r.text, err)
-	}
-	return engine.Errorf(engine.CodeInternal, "redis: %w", err)
+	r := refused(re)
+	return engine.Errorf(r.code, "redis: %s: %w", r.text, err)
 }
 
 // passing reports whether a refusal by the server may soon be over.
 func passing(err error) bool {
 	re, ok := rueidis.IsRedisErr(err)
-	if !ok {
-		return false
-	}
-	word, _, _ := strings.Cut(re.Error(), " ")
-	return refusals[word].wait || strings.Contains(re.Error(), "Script killed by user")
+	return ok && refused(re).wait
 }

@@ -55,7 +55,7 @@ func openSlots(ctx context.Context, t target, o Options) (engine.Engine, error) 
 		return nil, err
 	}
 	if volatile != "" {
-		o.Log.Warn("redis: commits are not durable", "reason", volatile)
+		o.Logger.Warn("redis: commits are not durable", "reason", volatile)
 	}
 	e.promises = engine.Promises{
 		Atomic: engine.OnePartition, Serializable: true, Durable: volatile == "",

@@ -139,7 +139,7 @@ var prefixes atomic.Int64
 func openRedis(t testing.TB, o Options) engine.Engine {
 	t.Helper()
 	u := parse(t, fmt.Sprintf("%s?prefix=t%d:", redisserver.Shared(t).URL(), prefixes.Add(1)))
-	eng, err := redis.Open(t.Context(), u, redis.Options{Now: o.Now, Log: slog.New(slog.DiscardHandler)})
+	eng, err := redis.Open(t.Context(), u, redis.Options{Now: o.Now, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatalf("open engine: %v", err)
 	}

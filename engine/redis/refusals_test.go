@@ -1,0 +1,109 @@
+package redis
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/redisserver"
+	"github.com/skerrydb/skerry/engine"
+)
+
+// TestRefusedLater changes the server under an engine that is open: a write fails with an error that names the cause, loses
+// nothing, and succeeds once the cause is gone.
+func TestRefusedLater(t *testing.T) {
+	type step []string
+	for name, c := range map[string]struct {
+		change, undo []step
+		code         engine.Code
+		text         string
+	}{
+		"full memory": {
+			[]step{{"CONFIG", "SET", "maxmemory", "1"}}, []step{{"CONFIG", "SET", "maxmemory", "0"}},
+			engine.CodeMemoryFull, "maxmemory",
+		},
+		"no right to run scripts": {
+			[]step{{"ACL", "SETUSER", "default", "-@scripting"}}, []step{{"ACL", "SETUSER", "default", "+@scripting"}},
+			engine.CodeUnsupported, "ACL SETUSER",
+		},
+		"no right to the keys": {
+			[]step{{"ACL", "SETUSER", "default", "resetkeys", "~other*"}}, []step{{"ACL", "SETUSER", "default", "allkeys"}},
+			engine.CodeUnsupported, "ACL SETUSER",
+		},
+		"another type": {
+			[]step{{"RENAME", "t:meta", "aside"}, {"SET", "t:meta", "x"}}, []step{{"DEL", "t:meta"}, {"RENAME", "aside", "t:meta"}},
+			engine.CodeCorrupt, "prefix",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redisserver.Start(t)
+			eng := open(t, at(Scheme, s, "t:"), Options{})
+			defer eng.Close()
+			if _, err := add(eng); err != nil {
+				t.Fatal(err)
+			}
+			for _, cmd := range c.change {
+				s.Do(t, cmd...)
+			}
+			_, err := add(eng)
+			if engine.CodeOf(err) != c.code || !strings.Contains(fmt.Sprint(err), c.text) {
+				t.Errorf("a write: %v, want %s with %q", err, c.code, c.text)
+			}
+			for _, cmd := range c.undo {
+				s.Do(t, cmd...)
+			}
+			eventually.True(t, "writes succeed again", func() bool { _, err = add(eng); return err == nil })
+			if n := count(t, eng); n != 2 {
+				t.Errorf("the number is %d after two additions", n)
+			}
+		})
+	}
+}
+
+// TestMaxClients opens an engine on a server that takes no more clients. It may end the connection before the client has
+// read why.
+func TestMaxClients(t *testing.T) {
+	s := redisserver.Start(t, "--maxclients", "1")
+	eng, err := Open(t.Context(), at(Scheme, s, "t:"), Options{})
+	if err == nil {
+		eng.Close()
+	}
+	if engine.CodeOf(err) != engine.CodeUnavailable {
+		t.Errorf("%v, want %s", err, engine.CodeUnavailable)
+	}
+}
+
+// TestEmptied removes all data under an engine that is open. It must not go on as if there had never been any.
+func TestEmptied(t *testing.T) {
+	s := redisserver.Start(t)
+	eng := open(t, at(Scheme, s, "t:"), Options{})
+	defer eng.Close()
+	if _, err := add(eng); err != nil {
+		t.Fatal(err)
+	}
+	s.Do(t, "FLUSHALL")
+	_, err := add(eng)
+	if engine.CodeOf(err) != engine.CodeCorrupt {
+		t.Errorf("a write: %v, want %s", err, engine.CodeCorrupt)
+	}
+	_, err = eng.View(t.Context(), engine.Read{}, func(tx engine.Tx) error { _, _, err := tx.Get([]byte("n")); return err })
+	if engine.CodeOf(err) != engine.CodeCorrupt {
+		t.Errorf("a read: %v, want %s", err, engine.CodeCorrupt)
+	}
+}
+
+// TestEvictionLater switches eviction on, and off again, under an engine that is open.
+func TestEvictionLater(t *testing.T) {
+	s := redisserver.Start(t)
+	eng := open(t, at(Scheme, s, "t:"), Options{})
+	defer eng.Close()
+	s.Do(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	var err error
+	eventually.True(t, "writes are refused", func() bool { _, err = add(eng); return err != nil })
+	if engine.CodeOf(err) != engine.CodeUnsupported || !strings.Contains(err.Error(), "noeviction") {
+		t.Errorf("%v, want %s with noeviction", err, engine.CodeUnsupported)
+	}
+	s.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+	eventually.True(t, "writes succeed again", func() bool { _, err = add(eng); return err == nil })
+}
