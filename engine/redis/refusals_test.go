@@ -2,6 +2,8 @@ package redis
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 
@@ -65,6 +67,19 @@ func TestRefusedLater(t *testing.T) {
 // read why.
 func TestMaxClients(t *testing.T) {
 	s := redisserver.Start(t, "--maxclients", "1")
+	only, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer only.Close()
+	eventually.True(t, "the other client is served", func() bool {
+		if _, err := only.Write([]byte("PING\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		pong := make([]byte, len("+PONG\r\n"))
+		_, err := io.ReadFull(only, pong)
+		return err == nil && string(pong) == "+PONG\r\n"
+	})
 	eng, err := Open(t.Context(), at(Scheme, s, "t:"), Options{})
 	if err == nil {
 		eng.Close()
