@@ -282,7 +282,7 @@ type refusal struct {
 	wait bool // it may soon be over
 }
 
-const noRight = "the user lacks a right. An administrator can run: ACL SETUSER name +@all -@dangerous +info +config|get ~prefix*"
+const noRight = "the user lacks a right. An administrator can run: ACL SETUSER name +@all -@dangerous +info +config|get ~prefix* &prefix*"
 
 // refused returns what an error of the server means.
 func refused(err *rueidis.RedisError) refusal {
@@ -307,7 +307,8 @@ func fault(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[net.Error](err); !ok && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+	// A dial that takes too long matches DeadlineExceeded, but is not the caller's.
+	if _, ok := errors.AsType[*net.OpError](err); !ok && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return err
 	}
 	if _, ok := errors.AsType[*engine.Error](err); ok {

@@ -1,11 +1,16 @@
 package redis
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/redisserver"
@@ -60,6 +65,44 @@ func TestRefusedLater(t *testing.T) {
 				t.Errorf("the number is %d after two additions", n)
 			}
 		})
+	}
+}
+
+// TestRights runs the engine as a user who has no more rights than the error for missing ones names.
+func TestRights(t *testing.T) {
+	s := redisserver.Start(t)
+	line, _ := strings.CutPrefix(noRight[strings.Index(noRight, "ACL SETUSER name "):], "ACL SETUSER name ")
+	rule := append([]string{"ACL", "SETUSER", "skerry", "on", ">secret"}, strings.Fields(strings.ReplaceAll(line, "prefix", "t:"))...)
+	s.Do(t, rule...)
+	u := at(Scheme, s, "t:")
+	u.User = url.UserPassword("skerry", "secret")
+	eng := open(t, u, Options{Logger: slog.New(slog.DiscardHandler)})
+	defer eng.Close()
+	pos, err := add(eng)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, eng); n != 1 || !eng.Promises().Durable {
+		t.Errorf("the number is %d, durable: %v", n, eng.Promises().Durable)
+	}
+	for c, err := range eng.Changes(t.Context(), pos-1) {
+		if err != nil || c.Pos != pos {
+			t.Errorf("the change after %d: %+v, %v", pos-1, c, err)
+		}
+		break
+	}
+}
+
+// TestOwnDeadline lets a caller's deadline pass; that is not a fault of the server.
+func TestOwnDeadline(t *testing.T) {
+	if err := fault(context.DeadlineExceeded); err != context.DeadlineExceeded {
+		t.Errorf("a caller's deadline: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	_, err := (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:1")
+	if !errors.Is(err, context.DeadlineExceeded) || engine.CodeOf(fault(err)) != engine.CodeUnavailable {
+		t.Errorf("a dial that took too long: %v, %v", err, fault(err))
 	}
 }
 
