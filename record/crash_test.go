@@ -48,18 +48,19 @@ func (w *wreck) open(c schema.Collection) {
 	w.DB = withCollections(w.t, w.eng, c)
 }
 
-// crash runs a function until the power fails, after a number of its calls of done.
+// crash runs a function until the power fails, after a number of its calls of done. The next call of done waits for that, so
+// that the function is in its next step at the most, however slowly this goroutine gets on.
 func (w *wreck) crash(after int, run func(ctx context.Context, done func()) error) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
-	reached := make(chan struct{}, after+1)
+	reached := make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
 		ended <- run(ctx, func() {
 			select {
 			case reached <- struct{}{}:
-			default:
+			case <-ctx.Done():
 			}
 		})
 	}()
