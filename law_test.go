@@ -56,6 +56,8 @@ var law = map[string]may{
 	// the engine of the tests of capabilities, which names engines so that those need not
 	"engine/redis":      {code: "engine btree github.com/redis/rueidis", tests: "ci/eventually ci/redisserver engine/enginetest"},
 	"engine/testengine": {code: "ci/pgserver ci/redisserver engine engine/embedded engine/enginetest engine/postgres engine/redis journal/memfs"},
+	// the same for records, which tables imports
+	"engine/testengine/recordengine": {code: "engine engine/postgres engine/postgres/tables engine/testengine record/keys"},
 
 	// flow and capabilities; their tests run on a real engine
 	"feed": {code: "engine", tests: "engine/embedded engine/testengine"},
@@ -75,7 +77,7 @@ var law = map[string]may{
 	"record/match":  {code: "engine record/query record/value", tests: "ci/seed record/expr record/schema"},
 	"record/keys":   {code: "engine jsonscan keyspace record/expr record/query record/schema record/value", tests: "ci/seed engine/testengine"},
 
-	"record": {code: "engine feed kv record/expr record/keys record/match record/query record/schema record/value suggest", tests: "ci/eventually ci/logbuf ci/seed engine/embedded engine/testengine journal/memfs keyspace proc"},
+	"record": {code: "engine feed kv record/expr record/keys record/match record/query record/schema record/value suggest", tests: "ci/eventually ci/logbuf ci/seed engine/embedded engine/testengine engine/testengine/recordengine journal/memfs keyspace proc"},
 
 	"session": {code: "engine keyspace kv", tests: "engine/embedded engine/enginetest engine/testengine github.com/alexedwards/scs/..."},
 
@@ -119,7 +121,7 @@ var law = map[string]may{
 	},
 
 	// the face of record
-	"web/records": {code: "engine kv record record/keys record/query record/schema web web/conditions web/problem", tests: "engine/testengine feed"},
+	"web/records": {code: "engine kv record record/keys record/query record/schema web web/conditions web/problem", tests: "engine/testengine/recordengine feed"},
 
 	// certificates, on certmagic, which asks for a zap logger
 	"web/acme": {

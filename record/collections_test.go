@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
@@ -12,7 +12,7 @@ import (
 // TestCollections: descriptions are listed before and after the first write has stored them, and as they are stored.
 func TestCollections(t *testing.T) {
 	t.Parallel()
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	names := func(db *record.DB) (all []string) {
 		list, err := db.Collections(t.Context(), engine.Read{})
 		if err != nil {

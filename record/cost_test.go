@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/keyspace"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
@@ -20,7 +20,7 @@ func TestHistoryCost(t *testing.T) {
 		name, patch string
 		most        int // bytes
 	}{{"a number", `{"likes":%d}`, 300}, {"a text of 500 bytes", `{"body":"%d` + body + `"}`, 1_350}} {
-		db := openWith(t, testengine.Options{Memory: true}, schema.Collection{Name: "posts", Fields: []schema.Field{
+		db := openWith(t, recordengine.Options{Memory: true}, schema.Collection{Name: "posts", Fields: []schema.Field{
 			{Name: "title", Type: schema.Text}, {Name: "body", Type: schema.Text}, {Name: "likes", Type: schema.Int}, {Name: "owner", Type: schema.Text},
 		}})
 		size := func(kind byte) (n int) {

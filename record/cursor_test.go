@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/query"
 	"github.com/skerrydb/skerry/record/schema"
@@ -14,7 +14,7 @@ import (
 
 // TestLongCursor: a page that a cursor cannot continue is refused, instead of the cursor.
 func TestLongCursor(t *testing.T) {
-	db, err := record.Open(testengine.Open(t, testengine.Options{}), record.Options{})
+	db, err := record.Open(recordengine.Open(t, recordengine.Options{}), record.Options{})
 	must(t, err)
 	must(t, db.Define(schema.Collection{Name: "texts", Fields: []schema.Field{{Name: "text", Type: schema.Text, Max: "20000"}}}))
 	fill := func(size int) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
@@ -19,7 +19,7 @@ func family(t *testing.T, steps ...func(tx *record.Tx) error) (*record.DB, time.
 	t.Helper()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	begin := now
-	db, err := record.Open(testengine.Open(t, testengine.Options{Now: func() time.Time { return now }}), record.Options{})
+	db, err := record.Open(recordengine.Open(t, recordengine.Options{Now: func() time.Time { return now }}), record.Options{})
 	must(t, err)
 	reference := func(name, to string) schema.Field {
 		return schema.Field{Name: name, Type: schema.Reference, Collection: to}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
@@ -26,7 +26,7 @@ func outline(c *record.Clause, indent string) string {
 func TestExplain(t *testing.T) {
 	c := notes()
 	c.Rules = schema.Rules{View: `title = @auth.id || n > 5 && !(@auth.verified)`, Update: `@new.n = n`, Delete: `@auth.id = "bob"`}
-	db := withCollections(t, testengine.Open(t, testengine.Options{}), c)
+	db := withCollections(t, recordengine.Open(t, recordengine.Options{}), c)
 	fill(t, db, 0, 10)
 	ann := record.Actor{ID: "t3", Verified: true}
 	for _, x := range []struct {

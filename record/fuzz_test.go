@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/record"
 )
@@ -26,7 +26,7 @@ func FuzzParseTopic(f *testing.F) {
 
 // FuzzSubscribe: whatever a subscriber asks for, it gets the state as its first message, or an error that is its own.
 func FuzzSubscribe(f *testing.F) {
-	h := openHouse(f, testengine.Open(f, testengine.Options{Memory: true}), feed.Options{})
+	h := openHouse(f, recordengine.Open(f, recordengine.Options{Memory: true}), feed.Options{})
 	h.create("orders", "a", `{"title":"x","n":1}`)
 	s := h.subscribe(record.Actor{}, record.Subscription{}, "orders/*")
 	s.want("state orders/a")

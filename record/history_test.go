@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
@@ -22,9 +22,9 @@ func accounts() schema.Collection {
 	}
 }
 
-func openWith(t testing.TB, o testengine.Options, all ...schema.Collection) *record.DB {
+func openWith(t testing.TB, o recordengine.Options, all ...schema.Collection) *record.DB {
 	t.Helper()
-	db, err := record.Open(testengine.Open(t, o), record.Options{Passwords: plain{}})
+	db, err := record.Open(recordengine.Open(t, o), record.Options{Passwords: plain{}})
 	must(t, err)
 	must(t, db.Define(all...))
 	return db
@@ -40,7 +40,7 @@ func ignore[T any](_ T, err error) error { return err }
 
 // TestHistory: who did what and when, passwords never, under a rule of its own.
 func TestHistory(t *testing.T) {
-	db := openWith(t, testengine.Options{}, accounts())
+	db := openWith(t, recordengine.Options{}, accounts())
 	ann := record.Actor{ID: "ann", Request: "r1"}
 	do(t, db, func(tx *record.Tx) error {
 		return ignore(tx.Create("accounts", "ann", []byte(`{"name":"Ann","pass":"first"}`)))
@@ -104,7 +104,7 @@ func TestHistory(t *testing.T) {
 
 // TestHistoryBytes: large changes make short pages.
 func TestHistoryBytes(t *testing.T) {
-	db := openWith(t, testengine.Options{Memory: true}, schema.Collection{Name: "c", Fields: []schema.Field{{Name: "x", Type: schema.Text}}})
+	db := openWith(t, recordengine.Options{Memory: true}, schema.Collection{Name: "c", Fields: []schema.Field{{Name: "x", Type: schema.Text}}})
 	for i := range 12 {
 		text := fmt.Appendf(nil, `{"x":"%s"}`, strings.Repeat(string(rune('a'+i)), schema.MaxDataBytes-100))
 		do(t, db, func(tx *record.Tx) error {
@@ -179,7 +179,7 @@ func states(t *testing.T, db *record.DB) (all []past) {
 // TestAsOf: each state of a record is found by its revision, its time and its change, and can come back.
 func TestAsOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := openWith(t, testengine.Options{Memory: true}, accounts())
+		db := openWith(t, recordengine.Options{Memory: true}, accounts())
 		all := states(t, db)
 		get := func(m record.Moment) (text string, err error) {
 			_, err = db.View(t.Context(), engine.Read{}, record.Actor{ID: "a"}, func(tx *record.Tx) error {

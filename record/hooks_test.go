@@ -16,14 +16,14 @@ import (
 	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/keys"
 )
 
 // TestBefore: functions within the transaction change a record, make other changes, or refuse.
 func TestBefore(t *testing.T) {
-	db := openWith(t, testengine.Options{Memory: true}, blog()...)
+	db := openWith(t, recordengine.Options{Memory: true}, blog()...)
 	db.Before("posts", func(tx *record.Tx, w *record.Writing) error {
 		switch {
 		case w.Op == keys.Create:
@@ -63,7 +63,7 @@ func TestBefore(t *testing.T) {
 
 // TestBeforeDepth: functions that cause each other do not run for ever.
 func TestBeforeDepth(t *testing.T) {
-	db := openWith(t, testengine.Options{Memory: true}, accounts())
+	db := openWith(t, recordengine.Options{Memory: true}, accounts())
 	db.Before("accounts", func(tx *record.Tx, _ *record.Writing) error { return ignore(tx.Create("accounts", "", []byte(`{}`))) })
 	if err := update(t, db, record.Program(), func(tx *record.Tx) error { return ignore(tx.Create("accounts", "", []byte(`{}`))) }); !errors.Is(err, engine.ErrLimit) {
 		t.Error(err)
@@ -90,7 +90,7 @@ func (s *heard) all() []string {
 
 // TestAfter: each change is seen once and in order; one that fails is seen again, and none is skipped by a restart.
 func TestAfter(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{Memory: true})
+	eng := recordengine.Open(t, recordengine.Options{Memory: true})
 	var got heard
 	failed := false
 	var log logbuf.Buffer

@@ -11,7 +11,7 @@ import (
 
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
@@ -19,7 +19,7 @@ import (
 // office has users of whom most may see only themselves, and documents of theirs.
 func office(t *testing.T) *record.DB {
 	t.Helper()
-	db, err := record.Open(testengine.Open(t, testengine.Options{}), record.Options{})
+	db, err := record.Open(recordengine.Open(t, recordengine.Options{}), record.Options{})
 	must(t, err)
 	must(t, db.Define(
 		schema.Collection{Name: "users", Fields: []schema.Field{{Name: "name", Type: schema.Text}, {Name: "open", Type: schema.Bool}, {Name: "boss", Type: schema.Reference, Collection: "users"}}, Rules: schema.Rules{List: "true", View: "open || id = @auth.id"}},

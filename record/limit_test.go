@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/record"
 )
 
 // TestLimit: the limit of an actor refuses what rules allow, wherever a request comes from.
 func TestLimit(t *testing.T) {
-	h := openHouse(t, testengine.Open(t, testengine.Options{}), feed.Options{})
+	h := openHouse(t, recordengine.Open(t, recordengine.Options{}), feed.Options{})
 	must(t, update(t, h.DB, record.Program(), func(tx *record.Tx) error {
 		for _, c := range []string{"orders", "plain"} {
 			if _, err := tx.Create(c, "a", []byte(`{"title":"x"}`)); err != nil {

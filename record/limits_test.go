@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
@@ -62,7 +62,7 @@ func TestPasswordsOfATransaction(t *testing.T) {
 
 func openHashing(t *testing.T, during func(context.Context, string) error) *record.DB {
 	t.Helper()
-	db, err := record.Open(testengine.Open(t, testengine.Options{}), record.Options{Passwords: plain{during}})
+	db, err := record.Open(recordengine.Open(t, recordengine.Options{}), record.Options{Passwords: plain{during}})
 	must(t, err)
 	must(t, db.Define(schema.Collection{Name: "people", Rules: schema.Rules{Create: "true"}, Fields: []schema.Field{{Name: "secret", Type: schema.Password}}}))
 	return db
@@ -110,7 +110,7 @@ func TestStrangersHashing(t *testing.T) {
 func league(t *testing.T, games int) *record.DB {
 	t.Helper()
 	open := schema.Rules{List: "true", View: "true", History: "true"}
-	db := openWith(t, testengine.Options{Memory: true},
+	db := openWith(t, recordengine.Options{Memory: true},
 		schema.Collection{Name: "teams", Rules: open, Fields: []schema.Field{{Name: "name", Type: schema.Text}}},
 		schema.Collection{Name: "games", Rules: open, Fields: []schema.Field{{Name: "n", Type: schema.Int}, {Name: "team", Type: schema.Reference, Collection: "teams"}}},
 		schema.Collection{Name: "secrets", Rules: schema.Rules{List: "n = -1", View: "n = -1"}, Fields: []schema.Field{{Name: "n", Type: schema.Int}, {Name: "team", Type: schema.Reference, Collection: "teams"}}})
@@ -208,7 +208,7 @@ func TestLimitsOfQueries(t *testing.T) {
 // TestLimitsOfSubscriptions: the state and what a subscription resumes with are bounded in bytes, and so is what its filter
 // does for each change.
 func TestLimitsOfSubscriptions(t *testing.T) {
-	h := openHouse(t, testengine.Open(t, testengine.Options{Memory: true}), feed.Options{})
+	h := openHouse(t, recordengine.Open(t, recordengine.Options{Memory: true}), feed.Options{})
 	ann := record.Actor{ID: "ann"}
 	r := h.subscribe(ann, record.Subscription{}, "orders/*")
 	r.want("")
@@ -286,7 +286,7 @@ func TestLargeExpansions(t *testing.T) {
 // TestResumeReadsSoMuch: a subscription that resumes looks at a bounded number of changes, of whatever the store has, and
 // begins with the state if there are more.
 func TestResumeReadsSoMuch(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{Memory: true})
+	eng := recordengine.Open(t, recordengine.Options{Memory: true})
 	h := openHouse(t, eng, feed.Options{})
 	ann := record.Actor{ID: "ann"}
 	r := h.subscribe(ann, record.Subscription{}, "orders/*")

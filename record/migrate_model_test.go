@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/ci/seed"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
@@ -173,7 +173,7 @@ func TestMigrateRandomly(t *testing.T) {
 		rounds = 8
 	}
 	for range rounds {
-		eng := testengine.Open(t, testengine.Options{Memory: true})
+		eng := recordengine.Open(t, recordengine.Options{Memory: true})
 		c := schema.Collection{Name: "things", Fields: []schema.Field{s.field(), s.field(), s.field()}, Extra: s.IntN(2) == 0}
 		s.indexes(&c)
 		open := func(c schema.Collection) *record.DB {
@@ -216,7 +216,7 @@ func TestMigrateRandomly(t *testing.T) {
 
 // TestProgressAfterPurge: no more records are done than there are, also if some of them were purged.
 func TestProgressAfterPurge(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{Memory: true})
+	eng := recordengine.Open(t, recordengine.Options{Memory: true})
 	db := withCollections(t, eng, notes())
 	fill(t, db, 0, 600)
 	next := notes()

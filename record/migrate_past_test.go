@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
@@ -61,7 +61,7 @@ func (a *archive) set(by, id, patch string) {
 // next revision. With rewritten, a migration has written the records anew before that.
 func openArchive(t *testing.T, rewritten bool) *archive {
 	a := &archive{t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	a.eng = testengine.Open(t, testengine.Options{Memory: true, Now: func() time.Time { return a.now }})
+	a.eng = recordengine.Open(t, recordengine.Options{Memory: true, Now: func() time.Time { return a.now }})
 	a.open(paper(false))
 	for id, data := range map[string]string{"a": `{"title":"A","by":"ann","n":1,"code":"7","old":"o","secret":"s"}`, "b": `{"title":"B","by":"ann","n":2,"code":"8","old":"p"}`} {
 		a.as("ann", func(tx *record.Tx) error { return ignore(tx.Create("papers", id, []byte(data))) })
@@ -211,7 +211,7 @@ func TestUndoChangeMigrated(t *testing.T) {
 		return err
 	})
 	first := schema.Collection{Name: "papers", Fields: []schema.Field{{Name: "code", Type: schema.Text}}}
-	a = &archive{t: t, eng: testengine.Open(t, testengine.Options{Memory: true})}
+	a = &archive{t: t, eng: recordengine.Open(t, recordengine.Options{Memory: true})}
 	a.open(first)
 	a.as("ann", func(tx *record.Tx) error { return ignore(tx.Create("papers", "a", []byte(`{"code":"x"}`))) })
 	a.set("eve", "a", `{"code":"9"}`)

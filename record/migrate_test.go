@@ -14,7 +14,7 @@ import (
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/journal/memfs"
 	"github.com/skerrydb/skerry/keyspace"
 	"github.com/skerrydb/skerry/record"
@@ -131,7 +131,7 @@ func text(t testing.TB, db *record.DB, id string) (s string) {
 
 // TestMigrate goes up, with a step that loses data, and down again.
 func TestMigrate(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	db := withCollections(t, eng, notes())
 	fill(t, db, 0, 1200)
 	if got := steps(t, db); got != "" {
@@ -194,7 +194,7 @@ Build the unique index by_name of notes on name.`; got != want {
 
 // TestMigrateCheck: a step that may lose data does not need leave if no record loses any.
 func TestMigrateCheck(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	db := withCollections(t, eng, notes())
 	fill(t, db, 0, 10)
 	next := notes()
@@ -216,7 +216,7 @@ func TestMigrateCheck(t *testing.T) {
 
 // TestMigrateRefuses: a rule that names a field that would go.
 func TestMigrateRefuses(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	first := notes()
 	first.Rules.View = `old = "x"`
 	db := withCollections(t, eng, first)
@@ -240,7 +240,7 @@ func TestMigrateRefuses(t *testing.T) {
 
 // TestMigrateDuplicate: a unique index that cannot be built names the records, and is built once they differ.
 func TestMigrateDuplicate(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	db := withCollections(t, eng, notes())
 	fill(t, db, 0, 11)
 	next := notes()
@@ -270,7 +270,7 @@ func TestMigrateDuplicate(t *testing.T) {
 
 // TestMigrateConcurrent builds indexes and rewrites records while others write them.
 func TestMigrateConcurrent(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	db := withCollections(t, eng, notes())
 	const records = 2_500
 	fill(t, db, 0, records)
@@ -373,7 +373,7 @@ func TestMigrateCrash(t *testing.T) {
 
 // TestDropCollection: a collection goes with all its keys, unless others refer to it or records would be lost.
 func TestDropCollection(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	pins := schema.Collection{Name: "pins", Fields: []schema.Field{{Name: "note", Type: schema.Reference, Collection: "notes"}}}
 	db := withCollections(t, eng, notes(), pins)
 	fill(t, db, 0, 600)

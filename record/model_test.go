@@ -12,7 +12,7 @@ import (
 
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
@@ -280,7 +280,7 @@ func TestModel(t *testing.T) {
 	for range 4 {
 		s := seed.Of(t)
 		rng := rand.New(rand.NewPCG(s, 1))
-		db := openWith(t, testengine.Options{Memory: true}, modelled()...)
+		db := openWith(t, recordengine.Options{Memory: true}, modelled()...)
 		m := &model{map[string]*modelRecord{}, map[string]uint64{}, map[string][]modelRecord{}, map[string][]schema.Field{}}
 		for _, c := range modelled() {
 			m.fields[c.Name] = c.Fields

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/schema"
@@ -32,7 +32,7 @@ func (p plain) Matches(ctx context.Context, password, hash string) (bool, error)
 
 // TestCheckPassword: a password is checked outside of transactions, also one of a record that is not there.
 func TestCheckPassword(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	hashed := 0
 	db, err := record.Open(eng, record.Options{Passwords: plain{func(ctx context.Context, _ string) error {
 		hashed++
@@ -66,7 +66,7 @@ func TestCheckPassword(t *testing.T) {
 
 // TestHashOutsideTransactions: while a password is hashed, others write; each password is hashed once.
 func TestHashOutsideTransactions(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	var hashed atomic.Int64
 	db, err := record.Open(eng, record.Options{Passwords: plain{func(ctx context.Context, password string) error {
 		hashed.Add(1)

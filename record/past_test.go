@@ -11,7 +11,7 @@ import (
 
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/schema"
@@ -76,7 +76,7 @@ func TestPast(t *testing.T) {
 	rng := seed.Rand(t)
 	pick := func(all ...string) string { return all[rng.IntN(len(all))] }
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	db, err := record.Open(testengine.Open(t, testengine.Options{Now: func() time.Time { return now }}), record.Options{})
+	db, err := record.Open(recordengine.Open(t, recordengine.Options{Now: func() time.Time { return now }}), record.Options{})
 	must(t, err)
 	must(t, db.Define(
 		schema.Collection{Name: "teams", Fields: []schema.Field{{Name: "name", Type: schema.Text}}},
@@ -121,7 +121,7 @@ func TestPast(t *testing.T) {
 
 // TestPastUnderRules: the past is for actors who may see histories, without what was redacted or purged.
 func TestPastUnderRules(t *testing.T) {
-	db, err := record.Open(testengine.Open(t, testengine.Options{}), record.Options{})
+	db, err := record.Open(recordengine.Open(t, recordengine.Options{}), record.Options{})
 	must(t, err)
 	must(t, db.Define(
 		schema.Collection{Name: "notes", Fields: []schema.Field{{Name: "text", Type: schema.Text}, {Name: "owner", Type: schema.Text}}, Rules: schema.Rules{List: "true", View: "true", History: "owner = @auth.id"}},

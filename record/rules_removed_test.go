@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
@@ -28,7 +28,7 @@ func TestMigrateRefusesRules(t *testing.T) {
 	for _, extra := range []bool{false, true} {
 		for _, rule := range []string{`owner.role = "x"`, `owner.role != "x"`, `!(owner.role ~ "x")`, `owner.role = null`} {
 			for what, fields := range map[string][]schema.Field{"remove": {name}, "rename": {rank, name}} {
-				eng := testengine.Open(t, testengine.Options{Memory: true})
+				eng := recordengine.Open(t, recordengine.Options{Memory: true})
 				db := withCollections(t, eng, teams(rule, extra, role, name)...)
 				must(t, update(t, db, record.Program(), func(*record.Tx) error { return nil }))
 				db = withCollections(t, eng, teams(rule, extra, fields...)...)
@@ -54,7 +54,7 @@ func TestMigrateRefusesRules(t *testing.T) {
 // TestBrokenRule: a rule that names a field that is not there allows nobody anything, however it is negated, and the
 // explanation says so. Migrations of something else go on; the one that mends it opens it.
 func TestBrokenRule(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{Memory: true})
+	eng := recordengine.Open(t, recordengine.Options{Memory: true})
 	gone := `gone != "x" || "a" = "a"`
 	c := schema.Collection{Name: "notes", Fields: []schema.Field{{Name: "title", Type: schema.Text}},
 		Rules: schema.Rules{List: gone, View: gone, Create: gone, Update: `@new.gone != "x"`, Delete: gone, History: gone, Subscribe: gone}}
@@ -99,7 +99,7 @@ func TestBrokenRule(t *testing.T) {
 // TestFormerNames: in a collection that allows extra members, a former name of a field is none: the value would become
 // that of the field, unchecked. Nor is the name of a field that was removed.
 func TestFormerNames(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{Memory: true})
+	eng := recordengine.Open(t, recordengine.Options{Memory: true})
 	c := schema.Collection{Name: "notes", Extra: true, Fields: []schema.Field{{Name: "by", Type: schema.Text, Max: "5"}, {Name: "old", Type: schema.Text}},
 		Indexes: []schema.Index{{Name: "by_by", Fields: []schema.IndexField{{Name: "by"}}}}}
 	db := withCollections(t, eng, c)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
@@ -35,7 +35,7 @@ var articles = record.Of[article](schema.Collection{
 
 func openArticles(t testing.TB) *record.DB {
 	t.Helper()
-	db, err := record.Open(testengine.Open(t, testengine.Options{}), record.Options{Passwords: plain{}})
+	db, err := record.Open(recordengine.Open(t, recordengine.Options{}), record.Options{Passwords: plain{}})
 	must(t, err)
 	must(t, db.Use(articles))
 	return db
@@ -178,7 +178,7 @@ func TestUse(t *testing.T) {
 		record.Meta
 		Title string
 	}
-	db, err := record.Open(testengine.Open(t, testengine.Options{}), record.Options{})
+	db, err := record.Open(recordengine.Open(t, recordengine.Options{}), record.Options{})
 	must(t, err)
 	err = db.Use(
 		record.Of[plain](schema.Collection{Name: "plain"}), record.Of[odd](schema.Collection{Name: "odd"}),

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/schema"
@@ -19,7 +19,7 @@ import (
 // TestUndo: all changes of one actor since a time are taken back in one transaction, except where others went on.
 func TestUndo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := openWith(t, testengine.Options{Memory: true}, blog()...)
+		db := openWith(t, recordengine.Options{Memory: true}, blog()...)
 		as := func(id string, fn func(tx *record.Tx) error) {
 			t.Helper()
 			time.Sleep(time.Second)
@@ -89,7 +89,7 @@ func TestUndo(t *testing.T) {
 
 // TestUndoChange: one change is taken back unless later ones are of the same members; passwords are left alone.
 func TestUndoChange(t *testing.T) {
-	db := openWith(t, testengine.Options{Memory: true}, accounts())
+	db := openWith(t, recordengine.Options{Memory: true}, accounts())
 	for _, patch := range []string{`{"n":1}`, `{"name":"A","pass":"q"}`, `{"n":2}`} {
 		do(t, db, func(tx *record.Tx) error {
 			if _, err := tx.Get("accounts", "a"); err != nil {
@@ -130,7 +130,7 @@ func TestUndoChange(t *testing.T) {
 
 // TestUndoLimit: Undo looks at a bounded number of changes.
 func TestUndoLimit(t *testing.T) {
-	db := openWith(t, testengine.Options{Memory: true}, schema.Collection{Name: "c", Fields: []schema.Field{{Name: "n", Type: schema.Int}}})
+	db := openWith(t, recordengine.Options{Memory: true}, schema.Collection{Name: "c", Fields: []schema.Field{{Name: "n", Type: schema.Int}}})
 	do(t, db, func(tx *record.Tx) error {
 		for i := range record.MaxUndo + 1 {
 			if _, err := tx.Create("c", fmt.Sprint(i), []byte(`{}`)); err != nil {
@@ -149,7 +149,7 @@ func TestDeletePlan(t *testing.T) {
 	ref := func(name, to string, d schema.OnDelete) schema.Field {
 		return schema.Field{Name: name, Type: schema.Reference, Collection: to, OnDelete: d}
 	}
-	db := openWith(t, testengine.Options{Memory: true},
+	db := openWith(t, recordengine.Options{Memory: true},
 		schema.Collection{Name: "m", Fields: []schema.Field{ref("next", "m", schema.Cascade), {Name: "n", Type: schema.Int}}},
 		schema.Collection{Name: "a", Fields: []schema.Field{ref("held", "m", schema.Restrict), ref("with", "z", schema.Cascade)}}, // sorts before m
 		schema.Collection{Name: "z", Fields: []schema.Field{ref("with", "m", schema.Cascade)}},
@@ -199,7 +199,7 @@ func TestDeletePlan(t *testing.T) {
 // TestCascadeLimits: a deletion follows and changes a bounded number of records, and a purge redacts a bounded number of
 // changes.
 func TestCascadeLimits(t *testing.T) {
-	db := openWith(t, testengine.Options{Memory: true}, schema.Collection{Name: "m", Fields: []schema.Field{
+	db := openWith(t, recordengine.Options{Memory: true}, schema.Collection{Name: "m", Fields: []schema.Field{
 		{Name: "next", Type: schema.Reference, Collection: "m", OnDelete: schema.Cascade}, {Name: "n", Type: schema.Int},
 	}})
 	create := func(tx *record.Tx, id, next string) error {

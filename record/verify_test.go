@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
@@ -46,7 +46,7 @@ func (e *counted) View(ctx context.Context, r engine.Read, fn func(engine.Tx) er
 // TestIdleWork: while there is nothing to do, Run looks for work without making the engine keep a state each time.
 func TestIdleWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := &counted{Engine: testengine.Open(t, testengine.Options{Memory: true})}
+		eng := &counted{Engine: recordengine.Open(t, recordengine.Options{Memory: true})}
 		db, err := record.Open(eng, record.Options{Passwords: plain{}})
 		must(t, err)
 		c := accounts()
@@ -71,7 +71,7 @@ func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := accounts()
 		c.History = schema.History{Keep: time.Hour}
-		db := openWith(t, testengine.Options{Memory: true}, c, schema.Collection{Name: "kept", Fields: []schema.Field{{Name: "n", Type: schema.Int}}})
+		db := openWith(t, recordengine.Options{Memory: true}, c, schema.Collection{Name: "kept", Fields: []schema.Field{{Name: "n", Type: schema.Int}}})
 		go func() { _ = db.Run(t.Context()) }()
 		do(t, db, func(tx *record.Tx) error { return ignore(tx.Create("kept", "a", []byte(`{"n":1}`))) })
 		all := states(t, db)
@@ -114,7 +114,7 @@ func TestRetention(t *testing.T) {
 // TestRedact: a redaction leaves a tombstone, and the chain whole.
 func TestRedact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := openWith(t, testengine.Options{Memory: true}, accounts())
+		db := openWith(t, recordengine.Options{Memory: true}, accounts())
 		states(t, db)
 		admin := record.Actor{ID: "root", System: true}
 		if err := update(t, db, record.Actor{ID: "a"}, func(tx *record.Tx) error { return ignore(tx.Redact("accounts", "a", 3)) }); !errors.Is(err, record.ErrRefused) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/record"
 )
@@ -16,7 +16,7 @@ import (
 func BenchmarkCommitToSubscriber(b *testing.B) {
 	for _, others := range []int{0, 10_000, 100_000} {
 		b.Run(fmt.Sprint("Others", others), func(b *testing.B) {
-			h := openHouse(b, testengine.Open(b, testengine.Options{}), feed.Options{})
+			h := openHouse(b, recordengine.Open(b, recordengine.Options{}), feed.Options{})
 			for i := range others {
 				s, err := h.Subscribe(b.Context(), record.Actor{ID: fmt.Sprint("u", i)}, with(b, record.Subscription{}, "notes/*"))
 				must(b, err)

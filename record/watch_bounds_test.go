@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/record"
 )
@@ -16,7 +16,7 @@ import (
 // TestReplayBounds checks that a subscription resumes with MaxReplayed changes and MaxReplayedBytes, and begins again with
 // the state beyond that.
 func TestReplayBounds(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{Memory: true})
+	eng := recordengine.Open(t, recordengine.Options{Memory: true})
 	h := openHouse(t, eng, feed.Options{})
 	r := h.subscribe(record.Actor{}, record.Subscription{}, "orders/*", "plain/*")
 	r.want("")
@@ -80,7 +80,7 @@ func (h *house) catchUp(pos engine.Position) {
 // TestResumeEverywhere resumes after each of many changes, of which the engine has kept only the last ones: what is kept
 // is replayed whole, from the first change that is, and before that there is the state.
 func TestResumeEverywhere(t *testing.T) {
-	h := openHouse(t, testengine.Open(t, testengine.Options{HistoryBytes: 30_000}), feed.Options{})
+	h := openHouse(t, recordengine.Open(t, recordengine.Options{HistoryBytes: 30_000}), feed.Options{})
 	r := h.subscribe(record.Actor{}, record.Subscription{}, "orders/*")
 	r.want("")
 	h.create("orders", "a", `{"n":0}`)
@@ -143,7 +143,7 @@ func (e *gated) Changes(ctx context.Context, after engine.Position) iter.Seq2[en
 // TestResumeAhead resumes at a node that is behind the one that the subscriber has read from, and at a position that
 // never was.
 func TestResumeAhead(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	ahead := openHouse(t, eng, feed.Options{})
 	behind := &gated{eng, make(chan struct{})}
 	h := openHouse(t, behind, feed.Options{})

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
@@ -20,7 +20,7 @@ import (
 // TestSubscribersOfChangedCollections checks that a stream ends when rules or fields of its collection change, that the
 // next one begins with the state under the new rules, and that streams of other collections go on.
 func TestSubscribersOfChangedCollections(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	h := openHouse(t, eng, feed.Options{})
 	h.create("notes", "a", `{"public":true}`)
 	ann := record.Actor{ID: "ann"}
@@ -102,7 +102,7 @@ func TestDropWithSubscribers(t *testing.T) {
 	if os.Getenv("SKERRY_SOAK") != "" {
 		n, deaf = 100_000, 100
 	}
-	c := &crowd{house: openHouse(t, testengine.Open(t, testengine.Options{Memory: true}), feed.Options{})}
+	c := &crowd{house: openHouse(t, recordengine.Open(t, recordengine.Options{Memory: true}), feed.Options{})}
 	c.gather(n, deaf)
 	other := c.subscribe(record.Actor{}, record.Subscription{}, "plain/*")
 	other.want("")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/record"
 )
@@ -122,7 +122,7 @@ func (h *house) resume(r *reader) *reader {
 // TestJoinStress subscribes and resumes while others write. What every subscriber has after a message is what was there
 // at its position.
 func TestJoinStress(t *testing.T) {
-	h := openHouse(t, testengine.Open(t, testengine.Options{Memory: true}), feed.Options{Buffer: 2})
+	h := openHouse(t, recordengine.Open(t, recordengine.Options{Memory: true}), feed.Options{Buffer: 2})
 	rng := seed.Rand(t)
 	const writers, changes, readers = 3, 60, 30
 	x := &truth{at: map[engine.Position]map[string]string{}}
@@ -176,7 +176,7 @@ func (e *hooked) View(ctx context.Context, r engine.Read, fn func(engine.Tx) err
 // TestJoinForced forces changes between all steps of a subscription, with the hub behind them or not. Each bit of the
 // order is one place.
 func TestJoinForced(t *testing.T) {
-	h := openHouse(t, &hooked{testengine.Open(t, testengine.Options{Memory: true})}, feed.Options{})
+	h := openHouse(t, &hooked{recordengine.Open(t, recordengine.Options{Memory: true})}, feed.Options{})
 	x := &truth{at: map[engine.Position]map[string]string{}}
 	rng := seed.Rand(t)
 	for order := range 1 << 6 {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/keys"
@@ -23,7 +23,7 @@ func (h *house) as(user string, op record.Op) {
 
 // TestSubscribeByMarks checks filters by who has updated, deleted or restored a record, and when.
 func TestSubscribeByMarks(t *testing.T) {
-	h := openHouse(t, testengine.Open(t, testengine.Options{}), feed.Options{})
+	h := openHouse(t, recordengine.Open(t, recordengine.Options{}), feed.Options{})
 	by := h.subscribe(record.Actor{}, record.Subscription{Filter: `updated_by = "ann"`}, "orders/*")
 	never := h.subscribe(record.Actor{}, record.Subscription{Filter: `updated = null`}, "orders/a", "orders/b")
 	recent := h.subscribe(record.Actor{}, record.Subscription{Filter: `updated > @now - 1d`}, "orders/*")
@@ -58,7 +58,7 @@ func TestSubscribeByMarks(t *testing.T) {
 // TestSubscribeByMarksOfRules checks rules about who has updated or deleted a record: that each subscriber sees what they
 // allow, and nothing if what they ask for is not known.
 func TestSubscribeByMarksOfRules(t *testing.T) {
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	h := openHouse(t, eng, feed.Options{})
 	ann := h.subscribe(record.Actor{ID: "ann"}, record.Subscription{}, "edited/*")
 	bob := h.subscribe(record.Actor{ID: "bob"}, record.Subscription{}, "edited/*", "orders/*")

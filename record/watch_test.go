@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
@@ -176,7 +176,7 @@ func (r *reader) wantEnd(want error) {
 }
 
 func TestSubscribe(t *testing.T) {
-	h := openHouse(t, testengine.Open(t, testengine.Options{}), feed.Options{})
+	h := openHouse(t, recordengine.Open(t, recordengine.Options{}), feed.Options{})
 	h.create("orders", "a", `{"title":"A","n":1,"hash":"pass"}`)
 	h.create("orders", "b", `{"title":"B","n":5}`)
 	all := h.subscribe(record.Actor{}, record.Subscription{}, "orders/*", "plain/*")
@@ -221,7 +221,7 @@ func TestSubscribe(t *testing.T) {
 
 // TestSubscribeRules checks that events are decided for each subscriber by the rules, and that nothing leaks.
 func TestSubscribeRules(t *testing.T) {
-	h := openHouse(t, testengine.Open(t, testengine.Options{}), feed.Options{})
+	h := openHouse(t, recordengine.Open(t, recordengine.Options{}), feed.Options{})
 	ann := h.subscribe(record.Actor{ID: "ann"}, record.Subscription{}, "notes/*")
 	bob := h.subscribe(record.Actor{ID: "bob"}, record.Subscription{}, "notes/*", "notes/one")
 	root := h.subscribe(record.Program(), record.Subscription{}, "notes/*")
@@ -254,7 +254,7 @@ func TestSubscribeRules(t *testing.T) {
 }
 
 func TestSubscribeRefused(t *testing.T) {
-	h := openHouse(t, testengine.Open(t, testengine.Options{}), feed.Options{})
+	h := openHouse(t, recordengine.Open(t, recordengine.Options{}), feed.Options{})
 	answers := map[string]bool{}
 	for _, c := range []struct {
 		sub   record.Subscription
@@ -293,7 +293,7 @@ func TestSubscribeRefused(t *testing.T) {
 }
 
 func TestResume(t *testing.T) {
-	h := openHouse(t, testengine.Open(t, testengine.Options{HistoryBytes: 20_000}), feed.Options{})
+	h := openHouse(t, recordengine.Open(t, recordengine.Options{HistoryBytes: 20_000}), feed.Options{})
 	ann := record.Actor{ID: "ann", Roles: []string{"r"}}
 	r := h.subscribe(ann, record.Subscription{}, "orders/*")
 	r.want("")
@@ -326,7 +326,7 @@ func TestResume(t *testing.T) {
 // TestSubscriberDoesNotRead checks that a subscriber that does not read is ended after a bounded number of changes, from
 // which it resumes, and that others are not affected.
 func TestSubscriberDoesNotRead(t *testing.T) {
-	h := openHouse(t, testengine.Open(t, testengine.Options{Memory: true}), feed.Options{})
+	h := openHouse(t, recordengine.Open(t, recordengine.Options{Memory: true}), feed.Options{})
 	slow := h.subscribe(record.Actor{}, record.Subscription{}, "orders/*")
 	other := h.subscribe(record.Actor{}, record.Subscription{}, "orders/*")
 	slow.want("")

@@ -51,8 +51,11 @@ rm -rf "$2"`
 
 // New makes the folder of a server, whose name begins with skerry- and name. stop is the signal that ends the server
 // at once.
-func New(name string, stop syscall.Signal) (*Daemon, error) {
-	dir, err := os.MkdirTemp("", "skerry-"+name+"-")
+func New(name string, stop syscall.Signal) (*Daemon, error) { return NewIn("", name, stop) }
+
+// NewIn is New with a folder in which the new one is, such as Memory's; "" is that for temporary files.
+func NewIn(parent, name string, stop syscall.Signal) (*Daemon, error) {
+	dir, err := os.MkdirTemp(parent, "skerry-"+name+"-")
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +66,20 @@ func New(name string, stop syscall.Signal) (*Daemon, error) {
 		return nil, err
 	}
 	return d, d.keep.Start()
+}
+
+// memoryRoom is how many bytes must be free in memory for servers to have their files there.
+const memoryRoom = 4 << 30
+
+// Memory returns a folder whose files are in memory and survive a server but not the machine, or "" if the machine has none
+// with enough room.
+func Memory() string {
+	const folder = "/dev/shm"
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(folder, &fs); err != nil || uint64(fs.Bsize)*fs.Bavail < memoryRoom {
+		return ""
+	}
+	return folder
 }
 
 // EndWith closes the daemon when the test ends. If the test has failed it prints the end of the server's log.

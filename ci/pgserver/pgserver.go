@@ -55,13 +55,18 @@ var shared struct {
 }
 
 // Shared returns the server of this test process, which starts with the first call and ends with the process. Tests
-// must not stop it or change its settings.
+// must not stop it or change its settings. Unless a benchmark starts it, its files are in memory if there is room: it
+// never loses power, and waiting for a disk is most of what a test on PostgreSQL does otherwise.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.Server == nil {
-		shared.Server = start(tb, nil)
+		dir, settings := daemon.Memory(), []string{"max_wal_size=256MB"}
+		if _, ok := tb.(*testing.B); ok {
+			dir, settings = "", nil
+		}
+		shared.Server = start(tb, dir, settings)
 	}
 	return shared.Server
 }
@@ -70,14 +75,14 @@ func Shared(tb testing.TB) *Server {
 // is not installed, or fails it if SKERRY_REQUIRE_SERVERS is set.
 func Start(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
-	s := start(tb, settings)
+	s := start(tb, "", settings)
 	s.EndWith(tb)
 	return s
 }
 
-func start(tb testing.TB, settings []string) *Server {
+func start(tb testing.TB, parent string, settings []string) *Server {
 	tb.Helper()
-	s := create(tb, settings)
+	s := create(tb, parent, settings)
 	s.run(tb, "initdb", "-D", s.data(), "-A", "trust", "-U", Owner, "-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions")
 	if err := os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(hba), 0o644); err != nil {
 		tb.Fatal(err)
@@ -86,12 +91,12 @@ func start(tb testing.TB, settings []string) *Server {
 	return s
 }
 
-// create makes the folder of a server.
-func create(tb testing.TB, settings []string) *Server {
+// create makes the folder of a server within another one; "" is that for temporary files.
+func create(tb testing.TB, parent string, settings []string) *Server {
 	tb.Helper()
 	s := &Server{bin: programs(tb), addr: ports.Addr(tb), settings: settings}
 	var err error
-	if s.Daemon, err = daemon.New("postgres", syscall.SIGQUIT); err != nil {
+	if s.Daemon, err = daemon.NewIn(parent, "postgres", syscall.SIGQUIT); err != nil {
 		tb.Fatal(err)
 	}
 	if uid, gid := owner(tb); uid != os.Getuid() {
@@ -231,7 +236,7 @@ func (s *Server) Kill(tb testing.TB) {
 // synchronous_standby_names is the given one.
 func (s *Server) Standby(tb testing.TB, name string) *Server {
 	tb.Helper()
-	b := create(tb, nil)
+	b := create(tb, "", nil)
 	b.EndWith(tb)
 	from := fmt.Sprintf("%s&application_name=%s", s.URL("postgres"), name)
 	b.run(tb, "pg_basebackup", "-D", b.data(), "-d", from, "-R", "-c", "fast", "--no-sync")

@@ -32,9 +32,10 @@ import (
 // embedded engine on which transactions share times (enginetest.Coarse); "weak", which also
 // runs their functions twice (enginetest.Twice); "partition", which is atomic over one
 // partition only (enginetest.WithinSteady), for the tests that need no more; "postgres",
-// PostgreSQL with a database for each engine; or "redis", one primary of Redis with a prefix
-// for each. Tests in a bubble of synctest, which has no network, and those of
-// Options.HistoryBytes run on the default instead of the last two.
+// PostgreSQL with a database for each engine; "tables", the same with what Options.Native stores
+// otherwise; or "redis", one primary of Redis with a prefix for each. Tests in a bubble of
+// synctest, which has no network, and those of Options.HistoryBytes run on the default instead
+// of the last three.
 const Env = "SKERRY_TEST_ENGINE"
 
 // Options of Open. The zero value works.
@@ -42,6 +43,9 @@ type Options struct {
 	Now          func() time.Time // the clock; nil: the machine's
 	Memory       bool             // keep the data on a disk in memory, where the engine has files
 	HistoryBytes int              // how much history is kept, where that can be chosen; 0: the engine's default
+
+	// Native returns what "tables" attaches to PostgreSQL, and the statements that it needs; nil: nothing.
+	Native func() (attached any, setup []string)
 }
 
 // coarseBy is how coarse the times of "coarse" and "weak" are.
@@ -56,7 +60,8 @@ func openers() map[string]func(t testing.TB, o Options) engine.Engine {
 		"partition": func(t testing.TB, o Options) engine.Engine {
 			return enginetest.WithinSteady(openScribbling(t, o), engine.OnePartition)
 		},
-		"postgres": openPostgres,
+		"postgres": func(t testing.TB, o Options) engine.Engine { o.Native = nil; return openPostgres(t, o) },
+		"tables":   openPostgres,
 		"redis":    openRedis,
 		"weak":     func(t testing.TB, o Options) engine.Engine { return enginetest.Twice(openCoarse(t, o)) },
 	}
@@ -66,7 +71,7 @@ func openers() map[string]func(t testing.TB, o Options) engine.Engine {
 func Open(t testing.TB, o Options) engine.Engine {
 	t.Helper()
 	name := cmp.Or(os.Getenv(Env), fallback(t))
-	if (name == "postgres" || name == "redis") && (inBubble() || o.HistoryBytes != 0) {
+	if Remote() && (inBubble() || o.HistoryBytes != 0) {
 		name = fallback(t)
 	}
 	open := openers()[name]
@@ -80,6 +85,12 @@ func Open(t testing.TB, o Options) engine.Engine {
 		}
 	})
 	return eng
+}
+
+// Remote reports whether the engine that Open opens is on a server, where a commit is a round trip.
+func Remote() bool {
+	name := os.Getenv(Env)
+	return name == "postgres" || name == "tables" || name == "redis"
 }
 
 // Whole returns the engine below eng that can scan all keys, which may be eng, for checks of
@@ -127,7 +138,11 @@ func inBubble() bool { return time.Now().Year() < 2020 }
 
 func openPostgres(t testing.TB, o Options) engine.Engine {
 	t.Helper()
-	eng, err := postgres.Open(t.Context(), parse(t, pgserver.Shared(t).Database(t)), postgres.Options{Now: o.Now})
+	po := postgres.Options{Now: o.Now}
+	if o.Native != nil {
+		po.Attached, po.Setup = o.Native()
+	}
+	eng, err := postgres.Open(t.Context(), parse(t, pgserver.Shared(t).Database(t)), po)
 	if err != nil {
 		t.Fatalf("open engine: %v", err)
 	}

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/ci/seed"
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
@@ -38,7 +38,7 @@ type station struct {
 
 func broadcast(t testing.TB) *station {
 	t.Helper()
-	eng := testengine.Open(t, testengine.Options{})
+	eng := recordengine.Open(t, recordengine.Options{})
 	f, err := feed.New(eng, feed.Options{})
 	must(t, err)
 	db, err := record.Open(eng, record.Options{Feed: f})

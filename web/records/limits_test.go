@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/web"
@@ -18,7 +18,7 @@ import (
 // openNotes serves collections, with users as open has them. hold opens a stream of events that lasts until goOn is closed.
 func openNotes(t *testing.T, o web.Options, all ...schema.Collection) (s *site, goOn chan struct{}) {
 	t.Helper()
-	db, err := record.Open(testengine.Open(t, testengine.Options{}), record.Options{})
+	db, err := record.Open(recordengine.Open(t, recordengine.Options{}), record.Options{})
 	must(t, err)
 	must(t, db.Define(all...))
 	o.Superadmins, o.Logger = []string{"root@example.org"}, slog.New(slog.DiscardHandler)

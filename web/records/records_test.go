@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/engine/testengine/recordengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/web"
@@ -44,7 +44,7 @@ type site struct {
 // open serves the blog with the users ann and bob. Requests name their user in the header User; "root" is a superadmin.
 func open(t testing.TB) *site {
 	t.Helper()
-	db, err := record.Open(testengine.Open(t, testengine.Options{}), record.Options{})
+	db, err := record.Open(recordengine.Open(t, recordengine.Options{}), record.Options{})
 	must(t, err)
 	must(t, db.Define(blog()...))
 	_, err = db.Update(t.Context(), record.Program(), func(tx *record.Tx) error {
