@@ -13,7 +13,7 @@ import (
 // it with CodeUnsupported. Each has a case in engine/enginetest, which an engine
 // without it skips by name.
 //
-//	Engine  Eacher Preparer Positioner Meter Backuper Stopper Clustered Advertiser HandOverer
+//	Engine  Eacher Preparer Positioner Raiser Meter Backuper Stopper Clustered Advertiser HandOverer
 //	Tx      Ranker Savepointer Breaker Expirer ManyGetter Expecter Attacher
 
 // Eacher is satisfied by engines that accept many small transactions in one call,
@@ -71,6 +71,18 @@ type Positioner interface {
 	// Position returns the position of the newest transaction that is committed
 	// on this node. No earlier call to this engine has returned a later one.
 	Position() Position
+}
+
+// Raiser is satisfied by engines whose positions can be raised, so that data from another engine
+// can continue in them: no position that a client has from there gets a second meaning.
+type Raiser interface {
+	// Raise makes the engine's position at least p and returns it. The next commit has the
+	// position after it. Clients of other engines may have the positions before, so a View may
+	// ask for any of them, and Changes after any of them are ErrTruncated. Raise neither
+	// changes data nor minds FenceKey. If the engine is at p or later already, Raise does
+	// nothing. It may be repeated after an error, which may have come too late to prevent it. A
+	// position that leaves no room for later ones is CodeInvalid.
+	Raise(ctx context.Context, p Position) (Position, error)
 }
 
 // Backuper is satisfied by engines that can back up all their data while they run.

@@ -22,6 +22,7 @@ type faulty struct {
 	end     func() error
 	metrics func() iter.Seq[engine.Metric]
 	backup  func(context.Context, io.Writer) (engine.Position, error)
+	raise   func(context.Context, engine.Position) (engine.Position, error)
 	err     error // of Err
 	shift   int   // of Position
 }
@@ -84,6 +85,13 @@ func (f *faulty) Backup(ctx context.Context, w io.Writer) (engine.Position, erro
 		return f.backup(ctx, w)
 	}
 	return f.ref.Backup(ctx, w)
+}
+
+func (f *faulty) Raise(ctx context.Context, p engine.Position) (engine.Position, error) {
+	if f.raise != nil {
+		return f.raise(ctx, p)
+	}
+	return f.ref.Raise(ctx, p)
 }
 
 func (f *faulty) Err() error { return f.err }

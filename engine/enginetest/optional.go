@@ -26,6 +26,7 @@ func optionalCases() []Case {
 		{"fence/stops-writes", fenced, fenceStops},
 		{"fence/in-order", fenced, fenceInOrder},
 		{"fence/kept", fenced, fenceKept},
+		{"raiser/continues", raised, raiserCase},
 		{"meter/metrics", onAllKeys, meterCase},
 		{"positioner/covers-answers", onAllKeys, positionerCase},
 		{"backuper/under-writers", onAllKeys, backuperCase},

@@ -22,6 +22,7 @@ const (
 	refMaxKey = 100
 	refMaxVal = 4096
 	refMaxTx  = 20000
+	refMaxPos = 1 << 60
 )
 
 // ref is the simplest engine that keeps the contract: one writer at a time on a
@@ -211,6 +212,22 @@ func (r *ref) Close() error {
 func (r *ref) Position() engine.Position {
 	st, _, _ := r.current()
 	return st.pos
+}
+
+func (r *ref) Raise(ctx context.Context, p engine.Position) (engine.Position, error) {
+	if p > refMaxPos {
+		return 0, engine.ErrInvalid
+	}
+	r.writer <- struct{}{}
+	defer func() { <-r.writer }()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p > r.state.pos {
+		r.state.pos, r.state.changes = p, nil
+		close(r.moved)
+		r.moved = make(chan struct{})
+	}
+	return r.state.pos, ctx.Err()
 }
 
 // Backup writes the pairs, each with its lengths before it.

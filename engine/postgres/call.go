@@ -67,6 +67,8 @@ func (d *DB) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) erro
 	return d.submit(ctx, &call{n: n, each: true, fn: fn})
 }
 
+var errStandby = engine.Errorf(engine.CodeReadOnly, "postgres: the server is a standby, which only reads: send writes to the primary")
+
 func (d *DB) submit(ctx context.Context, c *call) (engine.Position, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -75,7 +77,7 @@ func (d *DB) submit(ctx context.Context, c *call) (engine.Position, error) {
 		return 0, engine.ErrClosed
 	}
 	if d.server.standby {
-		return 0, engine.Errorf(engine.CodeReadOnly, "postgres: the server is a standby, which only reads: send writes to the primary")
+		return 0, errStandby
 	}
 	c.since, c.ran, c.done = time.Now(), make(chan struct{}, 1), make(chan struct{})
 	select {

@@ -100,6 +100,8 @@ func (f *follower) page(pos engine.Position) (more bool, err error) {
 	switch {
 	case isLost(epochs, f.at):
 		return false, engine.Errorf(engine.CodeTruncated, "position %d was lost in a failover or a restore", f.at)
+	case isRaised(epochs, f.at):
+		return false, engine.Errorf(engine.CodeTruncated, "the changes after position %d are from before the positions were raised", f.at)
 	case len(list) == 0 && next-1 == pos: // an epoch has begun
 		f.at = pos
 		return f.yield(engine.Change{Pos: pos}, nil), nil

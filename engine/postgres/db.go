@@ -16,7 +16,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// DB is an open database. It implements engine.Engine, Eacher, Positioner and Meter.
+// DB is an open database. It implements engine.Engine, Eacher, Positioner, Raiser and Meter.
 type DB struct {
 	o      Options
 	cfg    *pgx.ConnConfig

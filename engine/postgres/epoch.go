@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,10 +23,14 @@ import (
 // epochBits is how many bits of a position count commits. The others are the epoch.
 const epochBits = 48
 
+// maxPosition is the last that Raise accepts: positions are a bigint, and another epoch must be
+// able to follow.
+const maxPosition = engine.Position(1<<15-2)<<epochBits - 1
+
 // epoch is one that is not the first.
 type epoch struct {
 	first engine.Position // the position with which it begins; it has no change
-	fork  engine.Position // the last one of the epochs before that was kept
+	fork  engine.Position // the last one of the epochs before that was kept; first: Raise has begun it
 }
 
 const placeSQL = `SELECT (SELECT system_identifier FROM pg_control_system()), ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint`
@@ -155,3 +160,81 @@ func following(epochs []epoch, p engine.Position) engine.Position {
 	}
 	return p + 1
 }
+
+// isRaised reports whether positions were raised after p.
+func isRaised(epochs []epoch, p engine.Position) bool {
+	for _, e := range epochs {
+		if e.fork == e.first && p < e.first {
+			return true
+		}
+	}
+	return false
+}
+
+// Raise implements engine.Raiser. It always begins an epoch, so that every process learns of it.
+func (d *DB) Raise(ctx context.Context, p engine.Position) (engine.Position, error) {
+	switch {
+	case d.server.standby:
+		return 0, errStandby
+	case p > maxPosition:
+		return 0, engine.Errorf(engine.CodeInvalid, "postgres: positions cannot be raised to %d: that leaves no room for later ones", p)
+	}
+	giveUp := time.Now().Add(d.o.Patience)
+	for try := 1; ; try++ {
+		pos, err := d.raise(ctx, p)
+		switch {
+		case err == nil:
+			d.advance(pos)
+			return pos, nil
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case !passing(err) || final(err) || try >= maxTries || time.Now().After(giveUp):
+			return 0, d.fault(err)
+		}
+		if err := d.backoff(ctx, try); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// raise is one attempt of Raise.
+func (d *DB) raise(ctx context.Context, p engine.Position) (pos engine.Position, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTime)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	conn, err := d.connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer closeConn(conn)
+	if err := d.beginEpoch(ctx, conn); err != nil {
+		return 0, err
+	}
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		var at int64
+		if err := tx.QueryRow(ctx, d.rewrite("SELECT pos, at FROM SCHEMA.pos FOR UPDATE")).Scan(&pos, &at); err != nil {
+			return err
+		}
+		if pos >= p {
+			return nil
+		}
+		// The count of commits does not go back, because trim compares it.
+		const count = 1<<epochBits - 1
+		pos = max(pos>>epochBits+1, p>>epochBits)<<epochBits | max(pos&count, p&count)
+		at++
+		if _, err := tx.Exec(ctx, d.rewrite("DELETE FROM SCHEMA.epoch")); err != nil { // what they lost has become what a View may ask for
+			return err
+		}
+		if _, err := tx.Exec(ctx, d.rewrite("INSERT INTO SCHEMA.epoch (first, fork, at) VALUES ($1, $1, $2)"), pos, at); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, d.rewrite("UPDATE SCHEMA.pos SET pos = $1, at = $2"), pos, at); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, d.sql.notify, d.channel(), strconv.FormatUint(uint64(pos), 10))
+		return err
+	})
+	return pos, err
+}
+
+var _ engine.Raiser = (*DB)(nil)

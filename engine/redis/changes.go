@@ -11,7 +11,7 @@ import (
 )
 
 // entryOf is one entry of the stream: a batch, or the beginning of an epoch, which has no
-// writes.
+// writes. If Raise has begun that, its id is raisedID, and nothing continues from before.
 type entryOf struct {
 	pos, base engine.Position
 	id        string
@@ -109,7 +109,7 @@ func (d *db) Changes(ctx context.Context, after engine.Position) iter.Seq2[engin
 					return
 				}
 				for _, e := range list {
-					if e.base > after || e.wrote == "" && e.base < after {
+					if e.base > after || e.wrote == "" && e.base < after || e.id == raisedID {
 						yield(engine.Change{}, truncated(after))
 						return
 					}

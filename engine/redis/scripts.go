@@ -15,6 +15,9 @@ var stateText string
 //go:embed lua/epoch.lua
 var epochText string
 
+//go:embed lua/raise.lua
+var raiseText string
+
 //go:embed lua/past.lua
 var pastText string
 
@@ -37,6 +40,7 @@ const readOnly = "#!lua flags=no-writes\n"
 var (
 	stateScript  = rueidis.NewLuaScript("#!lua\n" + stateText)
 	epochScript  = rueidis.NewLuaScript("#!lua\n" + epochText)
+	raiseScript  = rueidis.NewLuaScript("#!lua flags=allow-oom\n" + raiseText) // it frees memory
 	readScript   = rueidis.NewLuaScript(readOnly + pastText + readText)
 	scanScript   = rueidis.NewLuaScript(readOnly + pastText + scanText)
 	commitScript = rueidis.NewLuaScript("#!lua\n" + commitText)
