@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/skerrydb/skerry/ci/pgserver"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/enginetest"
@@ -168,6 +170,44 @@ func oldPrimary(t *testing.T, at string, both *DB, lost engine.Position) {
 	wantCode(t, err, engine.CodeUnavailable, "an old primary")
 	_, err = collect(t, alone, lost, before)
 	wantCode(t, err, engine.CodeUnavailable, "an old primary")
+}
+
+// TestRaiseAfterFailover: positions from before a raise may be asked for, also those that a failover had lost. Those that a later
+// failover loses may not.
+func TestRaiseAfterFailover(t *testing.T) {
+	t.Parallel()
+	server := pgserver.Shared(t)
+	at := server.Database(t)
+	failOver := func() *DB {
+		c, err := pgx.Connect(t.Context(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		if _, err := c.Exec(t.Context(), "UPDATE skerry.pos SET timeline = timeline - 1"); err != nil {
+			t.Fatal(err)
+		}
+		return openT(t, at, Options{})
+	}
+	last := put(t, openT(t, at, Options{}), "a", "1")
+	d := failOver()
+	_, _, err := get(t.Context(), d, engine.Read{AtLeast: last + 1}, "a")
+	wantCode(t, err, engine.CodeTruncated, "was lost in a failover")
+	raised, err := d.Raise(t.Context(), 5<<epochBits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = failOver()
+	for at, lost := range map[engine.Position]bool{last: false, last + 1: false, raised - 1: false, raised: false, raised + 1: true} {
+		if _, _, err := get(t.Context(), d, engine.Read{AtLeast: at}, "a"); errors.Is(err, engine.ErrTruncated) != lost || err != nil && !lost {
+			t.Errorf("a view of position %d, after positions were raised to %d: %v", at, raised, err)
+		}
+	}
+	if list, err := collect(t, d, raised, put(t, d, "a", "2")); err != nil {
+		t.Errorf("changes after the raised position: %v, %v", list, err)
+	}
+	_, err = collect(t, d, last, raised)
+	wantCode(t, err, engine.CodeTruncated, "before the positions were raised")
 }
 
 // bank adds to counters until ctx ends, and returns how many additions were acknowledged, and of how many the outcome

@@ -247,6 +247,12 @@ func TestPromoted(t *testing.T) {
 			break
 		}
 	}
+	if _, err := b.(*db).Raise(t.Context(), pos+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.View(t.Context(), engine.Read{AtLeast: lost}, nothing); err != nil {
+		t.Errorf("a view of a position that was lost before positions were raised: %v", err)
+	}
 }
 
 // TestCutOffCommit loses the answers of commits that the server has carried out.
