@@ -27,9 +27,11 @@ func (d *DB) listen(ready chan<- error) {
 		case <-ctx.Done():
 		}
 	})
+	said := ""
 	for try := 1; ; try++ {
 		err := d.follow(ctx, func() {
-			try = 0
+			try, said = 0, ""
+			d.setBroken(nil)
 			if ready != nil {
 				ready <- nil
 				ready = nil
@@ -38,6 +40,17 @@ func (d *DB) listen(ready chan<- error) {
 		if ready != nil {
 			ready <- err
 			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		err = d.explain(ctx, err)
+		if engine.CodeOf(err) == engine.CodeCorrupt {
+			d.setBroken(err)
+		}
+		if code := string(engine.CodeOf(err)); try > 1 && code != said { // most often it was only this session
+			said = code
+			d.o.Logger.Warn("postgres: the position cannot be followed; it is tried again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -53,7 +66,7 @@ func (d *DB) follow(ctx context.Context, listening func()) error {
 	cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler { // waiting must end at once
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
 	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := d.connectWith(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -61,21 +74,13 @@ func (d *DB) follow(ctx context.Context, listening func()) error {
 	every := pollEvery
 	if d.server.standby {
 		every = standbyPoll // LISTEN needs a primary
-	} else if _, err := conn.Exec(ctx, "LISTEN "+quoteIdent(d.channel())); err != nil {
-		return err
-	} else if err := d.beginEpoch(ctx, conn); err != nil {
+	} else if err := d.startListening(ctx, conn); err != nil {
 		return err
 	}
 	for first := true; ; first = false {
-		seen := d.Position()
-		h, err := d.readHead(ctx, conn)
-		if err != nil {
+		if err := d.probe(ctx, conn); err != nil {
 			return err
 		}
-		if err := d.behind(h.pos, seen); err != nil {
-			return err
-		}
-		d.advance(h.pos)
 		if first {
 			listening()
 		}
@@ -83,6 +88,30 @@ func (d *DB) follow(ctx context.Context, listening func()) error {
 			return err
 		}
 	}
+}
+
+func (d *DB) startListening(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	if _, err := conn.Exec(ctx, "LISTEN "+quoteIdent(d.channel())); err != nil {
+		return err
+	}
+	return d.beginEpoch(ctx, conn)
+}
+
+// probe reads the position. A connection that has died silently is noticed by that.
+func (d *DB) probe(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, d.o.limits.probe)
+	defer cancel()
+	seen := d.Position()
+	h, err := d.readHead(ctx, conn)
+	if err == nil {
+		err = d.behind(h.pos, seen)
+	}
+	if err == nil {
+		d.advance(h.pos)
+	}
+	return err
 }
 
 // notifications receives notifications for some time.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
@@ -55,7 +56,14 @@ func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(),
 
 // within returns a context for one round trip.
 func (d *DB) within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(d.ctx, statementTime)
+	return context.WithTimeout(d.ctx, d.o.limits.statement)
+}
+
+// bounded returns a context for one round trip, which also ends with ctx.
+func (d *DB) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, d.o.limits.statement)
+	stop := context.AfterFunc(d.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // batch runs and commits pending calls. If it returns an error, nothing was committed and the
@@ -137,7 +145,7 @@ func (b *batch) blame(run []*call) error {
 	if passing(b.failed) || lost(b.failed) {
 		return b.failed
 	}
-	culprit.err = b.x.d.fault(b.failed)
+	culprit.err = b.x.d.explain(b.x.d.ctx, b.failed)
 	return errBlamed
 }
 
@@ -230,12 +238,17 @@ func (b *batch) commit() error {
 	}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // it never fails
-	send, owners := b.statements(id)
+	send, owners, rows := b.statements(id)
 	results := b.x.conn.SendBatch(ctx, send)
-	var err error
+	var err, ignored error
 	for i := 0; i < send.Len() && err == nil; i++ {
-		if _, err = results.Exec(); err != nil && i < len(owners) && !lost(err) && !passing(err) {
+		var tag pgconn.CommandTag
+		if tag, err = results.Exec(); err != nil && i < len(owners) && !lost(err) && !passing(err) {
 			b.failed, b.culprit = err, owners[i]
+		}
+		if n, ok := rows[i]; ok && err == nil && tag.RowsAffected() != n {
+			ignored = engine.Errorf(engine.CodeCorrupt, "postgres: the server has written %d of %d rows of a table in schema %s and reported no error: a trigger or rule was added by hand. Remove it, and restore the schema from a backup: what was written since may be incomplete",
+				tag.RowsAffected(), n, d.schema)
 		}
 	}
 	if cerr := results.Close(); err == nil {
@@ -248,6 +261,8 @@ func (b *batch) commit() error {
 		return b.settle(id, err)
 	case err != nil:
 		return err
+	case ignored != nil: // the rest is committed, but must not be taken for what was asked for
+		return ignored
 	}
 	b.committed()
 	return nil
@@ -264,8 +279,9 @@ func (b *batch) committed() {
 	}
 }
 
-// statements returns what is sent at the end, and whose the first of them are.
-func (b *batch) statements(id []byte) (*pgx.Batch, []*call) {
+// statements returns what is sent at the end, whose the first of them are, and how many rows
+// some of them must write.
+func (b *batch) statements(id []byte) (send *pgx.Batch, owners []*call, rows map[int]int64) {
 	d := b.x.d
 	var puts, vals, dels [][]byte
 	for k, v := range b.over.Ascend(nil, nil) {
@@ -275,19 +291,22 @@ func (b *batch) statements(id []byte) (*pgx.Batch, []*call) {
 			puts, vals = append(puts, k), append(vals, notNil(v.Bytes))
 		}
 	}
-	send := &pgx.Batch{}
-	owners := b.queue.addTo(send)
+	send, rows = &pgx.Batch{}, map[int]int64{}
+	owners = b.queue.addTo(send)
 	if len(dels) > 0 {
 		send.Queue(d.sql.del, dels)
 	}
 	if len(puts) > 0 {
+		rows[send.Len()] = int64(len(puts))
 		send.Queue(d.sql.put, puts, vals)
 	}
+	rows[send.Len()] = int64(len(b.poss))
 	send.Queue(d.sql.change, b.poss, b.ats, b.totals, b.writes, id)
+	rows[send.Len()] = 1
 	send.Queue(d.sql.moved, int64(b.pos), b.at, b.total)
 	send.Queue(d.sql.notify, d.channel(), strconv.FormatUint(uint64(b.pos), 10))
 	send.Queue("COMMIT")
-	return send, owners
+	return send, owners, rows
 }
 
 // notNil returns b, which PostgreSQL must not take for NULL.

@@ -15,7 +15,7 @@ func (d *DB) Changes(ctx context.Context, after engine.Position) iter.Seq2[engin
 	return func(yield func(engine.Change, error) bool) {
 		f := follower{d: d, ctx: ctx, at: after, yield: yield}
 		if err := f.run(); err != nil && ctx.Err() == nil {
-			yield(engine.Change{}, d.fault(err))
+			yield(engine.Change{}, d.explain(ctx, err))
 		}
 	}
 }
@@ -73,10 +73,13 @@ func (f *follower) retry(read func() error) error {
 	giveUp := time.Now().Add(f.d.o.Patience)
 	for try := 1; ; try++ {
 		err := read()
-		if err == nil || !passing(err) || f.ctx.Err() != nil || f.d.isClosed() || time.Now().After(giveUp) {
+		if err == nil || !passing(err) || f.ctx.Err() != nil || f.d.isClosed() {
 			return err
 		}
-		f.d.work.purge()
+		f.d.work.distrust(err)
+		if time.Now().After(giveUp) {
+			return err
+		}
 		if err := f.d.backoff(f.ctx, try); err != nil {
 			return err
 		}
@@ -133,6 +136,8 @@ func (d *DB) readChanges(ctx context.Context, after engine.Position) ([]engine.C
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
 	var out []engine.Change
 	var pos engine.Position
 	var at int64
@@ -162,17 +167,11 @@ func (d *DB) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen := d.Position()
-	h, err := d.readHead(ctx, c.Conn)
-	if err == nil {
-		err = d.behind(h.pos, seen)
-	}
-	if err != nil {
+	if err := d.probe(ctx, c.Conn); err != nil {
 		d.views.drop(c)
 		return err
 	}
 	d.views.put(c)
-	d.advance(h.pos)
 	return nil
 }
 

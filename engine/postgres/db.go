@@ -29,6 +29,7 @@ type DB struct {
 	work    *pool // of Changes and of trimming
 	queue   chan *call
 	trimNow chan struct{}
+	sole    atomic.Bool  // no pooler shares the sessions with others
 	asOf    atomic.Int64 // latest time that a transaction of this process has got, in microseconds
 
 	ctx     context.Context // of everything that is shared; it ends when Close has waited long enough
@@ -38,7 +39,8 @@ type DB struct {
 
 	mu     sync.Mutex // guards the fields below
 	pos    engine.Position
-	moved  chan struct{} // closed when pos changes
+	moved  chan struct{} // closed when pos or broken changes
+	broken error         // why the position cannot be read, if waiting does not help
 	closed bool
 	epochs []epoch
 
@@ -52,7 +54,7 @@ type statements struct {
 
 const (
 	clockSQL = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-	beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+	beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED" // it is read-only if an operator wants that
 	viewSQL  = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 	// With it, statements that are sent together see one snapshot without BEGIN and COMMIT.
 	snapshotSQL = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -73,6 +75,7 @@ func newDB(cfg *pgx.ConnConfig, schema string, o Options) *DB {
 		}
 		return d.notOld(ctx, c)
 	}
+	cfg.AfterConnect = d.pin
 	d.views, d.work = newPool(d, o.ViewConns, snapshotSQL), newPool(d, o.FeedConns, "")
 	d.sql = statements{
 		// The clock is read once the lock is held.
@@ -122,8 +125,22 @@ func (d *DB) advance(p engine.Position) {
 	defer d.mu.Unlock()
 	if p > d.pos {
 		d.pos = p
-		close(d.moved)
-		d.moved = make(chan struct{})
+		d.wake()
+	}
+}
+
+// wake wakes those who wait for the position. d.mu is held.
+func (d *DB) wake() {
+	close(d.moved)
+	d.moved = make(chan struct{})
+}
+
+// setBroken notes that readers of changes need not wait, or with nil that they may.
+func (d *DB) setBroken(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.broken = err; err != nil {
+		d.wake()
 	}
 }
 
@@ -134,7 +151,7 @@ func (d *DB) now() (engine.Position, <-chan struct{}, error) {
 	if d.closed {
 		return 0, nil, engine.ErrClosed
 	}
-	return d.pos, d.moved, nil
+	return d.pos, d.moved, d.broken
 }
 
 func (d *DB) isClosed() bool {

@@ -123,6 +123,8 @@ func (d *DB) loadEpochs(ctx context.Context) ([]epoch, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
 	rows, err := c.Query(ctx, d.rewrite("SELECT first, fork FROM SCHEMA.epoch ORDER BY first"))
 	if err == nil {
 		known, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e epoch, err error) {

@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -12,15 +15,22 @@ import (
 
 // SQLSTATEs that the engine knows by name. See appendix A of PostgreSQL's documentation.
 const (
+	stateProtocol    = "08P01" // protocol_violation, also of pgbouncer
 	stateReadOnly    = "25006" // read_only_sql_transaction
 	stateIdleTooLong = "25P03" // idle_in_transaction_session_timeout
 	stateNoDatabase  = "3D000"
 	stateBadPassword = "28P01"
 	stateNoRight     = "42501"
 	stateNoTable     = "42P01"
+	stateNoColumn    = "42703"
+	stateNoIndex     = "42P10" // that ON CONFLICT could use
+	stateOtherType   = "42804"
 	stateDiskFull    = "53100"
+	stateNoRoom      = "53300" // too_many_connections
 	stateLockTimeout = "55P03"
 	stateCancelled   = "57014" // also statement_timeout
+	stateDamaged     = "XX001" // data_corrupted
+	stateBadIndex    = "XX002" // index_corrupted
 )
 
 // sqlState returns the SQLSTATE of err, or "" if the server did not report one.
@@ -35,7 +45,7 @@ func sqlState(err error) string {
 // knows what became of what was sent last.
 func lost(err error) bool {
 	pe, ok := errors.AsType[*pgconn.PgError](err)
-	return !ok || pe.Severity != "ERROR"
+	return !ok || pe.SeverityUnlocalized != "ERROR" // Severity is in the server's language
 }
 
 // passing reports whether the same work may succeed on a new connection or a little later.
@@ -56,6 +66,12 @@ func passing(err error) bool {
 	return state == stateLockTimeout || state == stateIdleTooLong
 }
 
+// refusedTLS reports whether err is about a certificate, or about a server without TLS.
+func refusedTLS(err error) bool {
+	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(x509.UnknownAuthorityError)) ||
+		strings.Contains(err.Error(), "server refused TLS connection")
+}
+
 // fault makes an engine error of one of the server or of the connection to it.
 func (d *DB) fault(err error) error {
 	switch {
@@ -66,21 +82,24 @@ func (d *DB) fault(err error) error {
 	case errors.As(err, new(*engine.Error)):
 		return err
 	}
-	return translate(err)
+	return d.translate(err)
 }
 
 // translate returns err as one of engine's errors. Nothing was written.
-func translate(err error) *engine.Error {
+func (d *DB) translate(err error) *engine.Error {
 	if errors.Is(err, pgx.ErrNoRows) { // the only table that must have a row is pos
-		return engine.Errorf(engine.CodeCorrupt, "postgres: table pos has no row: somebody has changed Skerry's tables")
+		return engine.Errorf(engine.CodeCorrupt, "postgres: table %s.pos has no row: somebody has changed Skerry's tables. Restore the schema from a backup", d.schema)
 	}
 	code, text := meaning(sqlState(err))
+	if refusedTLS(err) {
+		text = "check sslmode and sslrootcert in the URL, and the name in the server's certificate"
+	}
 	if text != "" {
 		text = ": " + text
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		// The engine's own time limit: callers take a deadline in an error's tree for theirs.
-		return engine.Errorf(code, "postgres: the server did not reply within %v%s", statementTime, text)
+		return engine.Errorf(code, "postgres: the server did not reply in time (%v)%s", err, text)
 	}
 	return engine.Errorf(code, "postgres: %w%s", err, text)
 }
@@ -97,15 +116,17 @@ func meaning(state string) (engine.Code, string) {
 	case stateBadPassword:
 		return engine.CodeUnauthenticated, "check user and password in the URL, PGPASSWORD or ~/.pgpass, and the server's pg_hba.conf"
 	case stateDiskFull:
-		return engine.CodeDiskFull, "the disk of the database server is full"
-	case stateNoTable, "42703", "42P10": // also columns and unique indexes
+		return engine.CodeDiskFull, "the disk of the database server is full: make room there; writes go on without a restart of Skerry"
+	case stateNoTable, stateNoColumn, stateNoIndex, stateOtherType:
 		return engine.CodeCorrupt, "Skerry's tables were changed by hand"
+	case stateDamaged, stateBadIndex:
+		return engine.CodeCorrupt, "the server has found damaged data: restore the database from a backup"
 	case stateNoRight:
 		return engine.CodeInvalid, "the role lacks a right that it had when the engine was opened"
 	case stateLockTimeout:
-		return engine.CodeUnavailable, "another process has kept the lock on the position for too long"
+		return engine.CodeUnavailable, "another session has kept a lock for too long"
 	case stateCancelled:
-		return engine.CodeUnavailable, "a statement took longer than the role's statement_timeout, or an operator cancelled it"
+		return engine.CodeUnavailable, "a statement took too long, or an operator cancelled it"
 	case stateIdleTooLong:
 		return engine.CodeUnavailable, "a transaction's function ran for too long"
 	}
@@ -113,11 +134,64 @@ func meaning(state string) (engine.Code, string) {
 	case "22", "23":
 		return engine.CodeInvalid, ""
 	case "28":
-		return engine.CodeUnauthenticated, "the server's pg_hba.conf does not let this user in"
+		return engine.CodeUnauthenticated, "the server's pg_hba.conf does not let this user in from here, or only with another sslmode"
 	case "40":
 		return engine.CodeConflict, ""
 	case "08", "53", "57":
 		return engine.CodeUnavailable, ""
 	}
 	return engine.CodeInternal, ""
+}
+
+// refusal says what a server needs that has no room for another connection.
+func (d *DB) refusal(err error) error {
+	if sqlState(err) != stateNoRoom {
+		return err
+	}
+	return engine.Errorf(engine.CodeUnavailable, "postgres: %w: Skerry needs up to %d connections for each process, at least 5. Raise max_connections, or CONNECTION LIMIT of the role or the database, or close others", err, d.needs())
+}
+
+// explain is fault for an error with which a call ends. It asks the server for what the error
+// does not say: who keeps a lock, and which table was changed.
+func (d *DB) explain(ctx context.Context, err error) error {
+	fault := d.fault(err)
+	var ask func(context.Context, *pgx.Conn) error
+	switch state := sqlState(err); {
+	case state == stateLockTimeout:
+		ask = d.lockHolder
+	case engine.CodeOf(fault) == engine.CodeCorrupt, state != "" && (state[:2] == "23" || state[:2] == "42"):
+		ask = d.checkSchema
+	}
+	if ask == nil || errors.Is(fault, engine.ErrClosed) || ctx.Err() != nil {
+		return fault
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.o.limits.probe)
+	defer cancel()
+	conn, cerr := d.connect(ctx)
+	if cerr != nil {
+		return fault
+	}
+	defer closeConn(conn)
+	var better *engine.Error
+	if errors.As(ask(ctx, conn), &better) && (better.Code == engine.CodeCorrupt || better.Code == engine.CodeOf(fault)) {
+		return better
+	}
+	return fault
+}
+
+// lockHolder returns an error that names the session which has kept others waiting for longest.
+func (d *DB) lockHolder(ctx context.Context, conn *pgx.Conn) error {
+	var pid int32
+	var who, table, since string
+	err := conn.QueryRow(ctx, `SELECT a.pid, format('%s of role %s%s', coalesce(nullif(a.application_name, ''), 'a session'), a.usename, ' at ' || host(a.client_addr)),
+			c.relname::text, coalesce(' since ' || date_trunc('second', a.xact_start)::text, '')
+		FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_stat_activity a ON a.pid = l.pid
+		WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND c.relnamespace = to_regnamespace($1)
+			AND l.granted AND l.mode <> 'AccessShareLock' AND l.pid <> pg_backend_pid()
+		ORDER BY a.wait_event_type IS NOT DISTINCT FROM 'Lock', a.xact_start LIMIT 1`, d.ident).Scan(&pid, &who, &table, &since)
+	if err != nil {
+		return err
+	}
+	return engine.Errorf(engine.CodeUnavailable, "postgres: %s has kept a lock on table %s.%s%s, for which Skerry has waited for %v: end its transaction, or run SELECT pg_terminate_backend(%d)",
+		who, d.schema, table, since, d.o.limits.lock, pid)
 }

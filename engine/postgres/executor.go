@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -126,7 +125,7 @@ func (x *executor) forget(gone func(*call) bool) {
 }
 
 func (x *executor) failAll(err error) {
-	err = x.d.fault(err)
+	err = x.d.explain(x.d.ctx, err)
 	for _, c := range x.pending {
 		c.fail(err)
 	}
@@ -151,7 +150,7 @@ func (x *executor) connect() error {
 	if x.conn != nil && !x.conn.IsClosed() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(x.d.ctx, statementTime)
+	ctx, cancel := x.d.within()
 	defer cancel()
 	conn, err := x.d.connect(ctx)
 	if err != nil {
@@ -167,8 +166,7 @@ func (x *executor) connect() error {
 	case weak != "" && x.d.server.weak() == "":
 		return engine.Errorf(engine.CodeUnavailable, "postgres: %s: commits are no longer durable, but that was promised when the engine was opened", weak)
 	}
-	if _, err := conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false), set_config('idle_in_transaction_session_timeout', $2, false)",
-		millis(lockTime), millis(idleTime)); err != nil {
+	if err := x.session.refuseWrites(); err != nil {
 		return err
 	}
 	return x.d.beginEpoch(ctx, conn)

@@ -2,17 +2,11 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/pgserver"
@@ -178,7 +172,7 @@ func TestDiskFull(t *testing.T) {
 	at := pgserver.Shared(t).Database(t)
 	d := openT(t, at, Options{})
 	put(t, d, "a", "1")
-	execAt(t, at, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+	exec(t, at, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
 		$$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$;
 		CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON skerry.kv FOR EACH ROW EXECUTE FUNCTION full_disk()`)
 	_, err := d.Update(t.Context(), func(tx engine.Tx) error { return tx.Put([]byte("a"), []byte("2")) })
@@ -186,151 +180,6 @@ func TestDiskFull(t *testing.T) {
 	if val, _, err := get(t.Context(), d, engine.Read{}, "a"); val != "1" || err != nil {
 		t.Errorf("after a full disk: %q, %v", val, err)
 	}
-	execAt(t, at, "DROP FUNCTION full_disk CASCADE")
+	exec(t, at, "DROP FUNCTION full_disk CASCADE")
 	put(t, d, "a", "3")
-}
-
-// execAt executes statements as the owner.
-func execAt(t *testing.T, at, sql string) {
-	t.Helper()
-	c, err := pgx.Connect(t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close(context.Background())
-	if _, err := c.Exec(t.Context(), sql); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-// stuckable is a proxy that passes connections on to a server. While it is stuck it passes nothing on, and nobody learns that.
-type stuckable struct {
-	net.Listener
-	to string
-
-	mu    sync.Mutex // guards the fields below
-	stuck chan struct{}
-	conns []net.Conn
-}
-
-func newStuckable(t *testing.T, to string) *stuckable {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &stuckable{Listener: l, to: to}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(c)
-		}
-	}()
-	t.Cleanup(func() {
-		p.free()
-		p.cut()
-		_ = l.Close()
-	})
-	return p
-}
-
-func (p *stuckable) serve(c net.Conn) {
-	s, err := net.Dial("tcp", p.to)
-	if err != nil {
-		_ = c.Close()
-		return
-	}
-	p.mu.Lock()
-	p.conns = append(p.conns, c, s)
-	p.mu.Unlock()
-	go p.copy(s, c)
-	p.copy(c, s)
-}
-
-func (p *stuckable) copy(to, from net.Conn) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		p.mu.Lock()
-		stuck := p.stuck
-		p.mu.Unlock()
-		if stuck != nil {
-			<-stuck // what was read is lost
-			err = io.EOF
-		} else if n > 0 {
-			if _, werr := to.Write(buf[:n]); werr != nil {
-				err = werr
-			}
-		}
-		if err != nil {
-			_, _ = to.Close(), from.Close()
-			return
-		}
-	}
-}
-
-// stick makes the proxy swallow everything.
-func (p *stuckable) stick() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stuck = make(chan struct{})
-}
-
-// free ends that. Connections that swallowed something end.
-func (p *stuckable) free() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stuck != nil {
-		close(p.stuck)
-		p.stuck = nil
-	}
-}
-
-func (p *stuckable) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.conns {
-		_ = c.Close()
-	}
-	p.conns = nil
-}
-
-// TestHalfOpen lets a network swallow everything. Calls end when their contexts do, and the engine recovers.
-func TestHalfOpen(t *testing.T) {
-	t.Parallel()
-	u, err := url.Parse(pgserver.Shared(t).Database(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newStuckable(t, u.Host)
-	u.Host = p.Addr().String()
-	d := openT(t, u.String(), Options{})
-	put(t, d, "a", "1")
-	if _, _, err := get(t.Context(), d, engine.Read{}, "a"); err != nil {
-		t.Fatal(err)
-	}
-	p.stick()
-	const bound = 300 * time.Millisecond
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
-	defer cancel()
-	begun := time.Now()
-	if _, _, err := get(ctx, d, engine.Read{}, "a"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a view on a stuck network: %v", err)
-	}
-	_, err = d.Update(ctx, func(tx engine.Tx) error { return tx.Put([]byte("a"), []byte("2")) })
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("an update on a stuck network: %v", err)
-	}
-	if took := time.Since(begun); took > bound+statementTime/2 {
-		t.Errorf("the calls took %v, their bound was %v", took, bound)
-	}
-	p.free()
-	p.cut()
-	put(t, d, "a", "3")
-	if val, _, err := get(t.Context(), d, engine.Read{}, "a"); val != "3" || err != nil {
-		t.Errorf("after the network came back: %q, %v", val, err)
-	}
 }

@@ -80,57 +80,76 @@ func redacted(err error, u *url.URL) string {
 
 // connect opens a connection. It waits for it no longer than until ctx or the engine ends.
 func (d *DB) connect(ctx context.Context) (*pgx.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, statementTime)
+	return d.connectWith(ctx, d.cfg.Copy())
+}
+
+func (d *DB) connectWith(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
+	ctx, cancel := d.bounded(ctx)
 	defer cancel()
-	defer context.AfterFunc(d.ctx, cancel)()
-	conn, err := pgx.ConnectConfig(ctx, d.cfg.Copy())
-	if err == nil {
-		d.connects.Add(1)
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, d.refusal(err)
 	}
-	return conn, err
+	d.connects.Add(1)
+	return conn, nil
 }
 
 // start checks the server, makes the tables and starts the goroutines.
 func (d *DB) start(ctx context.Context) error {
 	conn, err := d.connect(ctx)
 	if err != nil {
-		return translate(err)
+		return d.fault(err)
 	}
 	defer closeConn(conn)
-	s, err := readServer(ctx, conn)
-	if err != nil {
-		return d.fault(err)
+	if err := d.check(ctx, conn); err != nil {
+		return d.explain(ctx, err)
 	}
-	if s.version < minVersion {
-		return engine.Errorf(engine.CodeUnsupported, "postgres: the server is PostgreSQL %d.%d; Skerry needs %d or newer", s.version/10000, s.version%10000, minVersion/10000)
-	}
-	if err := d.refusePooler(ctx, conn); err != nil {
-		return err
-	}
-	d.server = s
-	if !s.standby {
-		if err := d.migrate(ctx, conn); err != nil {
-			return err
-		}
-	}
-	if err := d.checkSchema(ctx, conn); err != nil {
-		return err
-	}
-	h, err := d.readHead(ctx, conn)
-	if err != nil {
-		return d.fault(err)
-	}
-	d.advance(h.pos)
 	listening := make(chan error, 1)
 	d.bg.Go(func() { d.listen(listening) })
 	if err := <-listening; err != nil {
-		return d.fault(err)
+		return d.explain(ctx, err)
 	}
-	if !s.standby {
+	if !d.server.standby {
 		d.bg.Go(d.execute)
 		d.bg.Go(d.trim)
 	}
 	return nil
+}
+
+// check checks the server and makes the tables.
+func (d *DB) check(ctx context.Context, conn *pgx.Conn) error {
+	step := func(f func(context.Context, *pgx.Conn) error) error {
+		ctx, cancel := d.bounded(ctx)
+		defer cancel()
+		return f(ctx, conn)
+	}
+	if err := step(d.refusePooler); err != nil {
+		return err
+	}
+	d.sole.Store(true)
+	if err := step(func(ctx context.Context, c *pgx.Conn) error { return d.pin(ctx, c.PgConn()) }); err != nil {
+		return err
+	}
+	err := step(func(ctx context.Context, c *pgx.Conn) (err error) { d.server, err = readServer(ctx, c); return err })
+	if err != nil {
+		return err
+	}
+	if err := d.server.refuse(len(d.o.Setup) > 0); err != nil {
+		return err
+	}
+	if !d.server.standby {
+		if err := step(d.migrate); err != nil {
+			return err
+		}
+	}
+	if err := step(d.checkSchema); err != nil {
+		return err
+	}
+	return step(func(ctx context.Context, c *pgx.Conn) error {
+		h, err := d.readHead(ctx, c)
+		d.advance(h.pos)
+		return err
+	})
 }
 
 // server is what the engine knows about the server that it is connected to.
@@ -145,14 +164,42 @@ type server struct {
 	database  string
 	readOnly  string // default_transaction_read_only
 	backend   int32  // the session's process
+	encoding  string // of the database
+	first     string // the schema in which names are looked up first
 }
 
 func readServer(ctx context.Context, conn *pgx.Conn) (s server, err error) {
-	err = conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, pg_is_in_recovery(), current_setting('fsync'),
+	err = conn.QueryRow(ctx, `SELECT pg_catalog.current_setting('server_version_num')::int, pg_is_in_recovery(), current_setting('fsync'),
 		current_setting('synchronous_commit'), current_setting('full_page_writes'), current_setting('synchronous_standby_names'),
-		current_user, current_database(), current_setting('default_transaction_read_only'), pg_backend_pid()`).Scan(
-		&s.version, &s.standby, &s.fsync, &s.sync, &s.fullPages, &s.syncNames, &s.user, &s.database, &s.readOnly, &s.backend)
+		current_user, current_database(), current_setting('default_transaction_read_only'), pg_backend_pid(),
+		current_setting('server_encoding'), (pg_catalog.current_schemas(true))[1]::text`).Scan(
+		&s.version, &s.standby, &s.fsync, &s.sync, &s.fullPages, &s.syncNames, &s.user, &s.database, &s.readOnly, &s.backend, &s.encoding, &s.first)
 	return s, err
+}
+
+// refuse returns an error if the server, the database or the role cannot be used. texts says
+// whether there will be columns of text.
+func (s server) refuse(texts bool) error {
+	switch {
+	case s.version < minVersion:
+		return engine.Errorf(engine.CodeUnsupported, "postgres: the server is PostgreSQL %d.%d; Skerry needs %d or newer", s.version/10000, s.version%10000, minVersion/10000)
+	case s.first != "pg_catalog":
+		return engine.Errorf(engine.CodeUnsupported, "postgres: search_path of role %s in database %s has schema %s before pg_catalog, so what is there could take the place of PostgreSQL's own functions: put pg_catalog first, or leave it out",
+			s.user, s.database, s.first)
+	case texts && s.encoding != "UTF8":
+		return engine.Errorf(engine.CodeUnsupported, "postgres: database %s has encoding %s, which cannot hold every text; records=tables needs UTF8: create the database with CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8', or leave out records=tables",
+			s.database, s.encoding, quoteIdent(s.database))
+	}
+	return s.refuseWrites()
+}
+
+// refuseWrites returns an error if an operator has switched off writes.
+func (s server) refuseWrites() error {
+	if s.readOnly == "off" || s.standby {
+		return nil
+	}
+	return engine.Errorf(engine.CodeReadOnly, "postgres: default_transaction_read_only is on for role %s in database %s: an operator has switched off writes. To allow them, set it to off where it was set (ALTER ROLE, ALTER DATABASE, postgresql.conf or the URL)",
+		s.user, s.database)
 }
 
 // weak names the setting because of which an acknowledged commit may be lost when the
@@ -172,34 +219,4 @@ func (s server) weak() string {
 // synchronous reports whether acknowledged commits are on a second server too.
 func (s server) synchronous() bool {
 	return s.syncNames != "" && s.sync != "off" && s.sync != "local"
-}
-
-// refusePooler returns an error if the server's connections are shared between sessions by
-// the transaction, as pgbouncer does in that mode: LISTEN and the identity of a session would
-// not work. One session leaves a mark. While another one is within a transaction, the first
-// must still have its mark, and the other must not see it.
-func (d *DB) refusePooler(ctx context.Context, one *pgx.Conn) error {
-	two, err := d.connect(ctx)
-	if err != nil {
-		return translate(err)
-	}
-	defer closeConn(two)
-	const mark, look = "SELECT set_config('skerry.session', 'one', false)", "SELECT coalesce(current_setting('skerry.session', true), '')"
-	var mine, other string
-	steps := []func() error{
-		func() error { _, err := one.Exec(ctx, mark); return err },
-		func() error { _, err := two.Exec(ctx, "BEGIN"); return err },
-		func() error { return two.QueryRow(ctx, look).Scan(&other) },
-		func() error { return one.QueryRow(ctx, look).Scan(&mine) },
-		func() error { _, err := two.Exec(ctx, "ROLLBACK"); return err },
-	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return d.fault(err)
-		}
-	}
-	if mine != "one" || other != "" {
-		return engine.Errorf(engine.CodeUnsupported, "postgres: a pooler in transaction mode, such as pgbouncer, is between Skerry and the server; connect to the server itself or use pool_mode=session")
-	}
-	return nil
 }

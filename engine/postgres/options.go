@@ -34,6 +34,7 @@ const (
 	statementTime = 30 * time.Second // one round trip; the server is taken for lost after it
 	idleTime      = 60 * time.Second // a function that keeps the writer waiting for longer loses its batch
 	lockTime      = 10 * time.Second // how long a batch waits for those of other processes
+	probeTime     = 10 * time.Second // a round trip that asks for nothing but the position
 	pollEvery     = 2 * time.Second  // how often the position is read in case a notification was lost
 	standbyPoll   = 20 * time.Millisecond
 	closeGrace    = 5 * time.Second // how long Close waits for a batch that is on its way
@@ -62,6 +63,8 @@ type Options struct {
 	FeedConns int           // connections for readers of Changes; 0: DefaultFeedConns
 	Queue     int           // updates that wait; 0: DefaultQueue. One more is refused with queue_full
 	Patience  time.Duration // how long a call waits for a server that is away; 0: DefaultPatience
+
+	limits limits // the zero value: the constants
 }
 
 func (o Options) withDefaults() Options {
@@ -73,6 +76,7 @@ func (o Options) withDefaults() Options {
 	o.FeedConns = cmp.Or(o.FeedConns, DefaultFeedConns)
 	o.Queue = cmp.Or(o.Queue, DefaultQueue)
 	o.Patience = cmp.Or(o.Patience, DefaultPatience)
+	o.limits = o.limits.withDefaults()
 	return o
 }
 

@@ -101,6 +101,14 @@ func (p *pool) purge() {
 	}
 }
 
+// distrust closes all connections that are not lent after an error that passes: they are to the
+// same server. If that has no room for more connections, those at hand are kept.
+func (p *pool) distrust(err error) {
+	if sqlState(err) != stateNoRoom {
+		p.purge()
+	}
+}
+
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true

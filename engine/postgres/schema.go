@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -147,36 +148,30 @@ func (d *DB) noRight(err error) error {
 // checkSchema refuses tables of a newer version, tables that somebody has changed, and missing
 // rights.
 func (d *DB) checkSchema(ctx context.Context, conn *pgx.Conn) error {
-	rows, err := conn.Query(ctx, `SELECT c.relname::text, coalesce(a.attname || ' ' || format_type(a.atttypid, -1), ''),
-		has_table_privilege(c.oid, 'SELECT') AND (pg_is_in_recovery() OR
-			has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
-			AND has_schema_privilege(n.oid, 'USAGE')
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-		WHERE n.nspname = $1 AND c.relkind = 'r'`, d.schema)
+	rows, err := conn.Query(ctx, tablesSQL, d.schema)
 	if err != nil {
 		return d.fault(err)
 	}
-	have := map[string][]string{}
-	var table, column string
-	var allowed bool
-	denied := false
-	_, err = pgx.ForEachRow(rows, []any{&table, &column, &allowed}, func() error {
-		have[table] = append(have[table], column)
-		denied = denied || columns[table] != nil && !allowed
-		return nil
-	})
+	have := map[string]*table{}
+	list, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[table])
 	if err != nil {
 		return d.fault(err)
 	}
-	if len(have) == 0 {
+	for _, t := range list {
+		have[t.Name] = t
+	}
+	if len(have) == 0 && d.server.standby {
 		return engine.Errorf(engine.CodeInvalid, "postgres: the standby has no schema %s: open the primary first", d.schema)
 	}
-	for table, want := range columns {
-		for _, column := range want {
-			if !slices.Contains(have[table], column) {
-				return engine.Errorf(engine.CodeCorrupt, "postgres: table %s.%s has no column %q: somebody has changed Skerry's tables", d.schema, table, column)
-			}
+	denied := false
+	for _, name := range slices.Sorted(maps.Keys(columns)) {
+		wrong := "does not exist"
+		if t := have[name]; t != nil {
+			wrong = t.changed(columns[name])
+			denied = denied || !t.Allowed
+		}
+		if wrong != "" {
+			return engine.Errorf(engine.CodeCorrupt, "postgres: table %s.%s %s: somebody has changed Skerry's tables. Undo that, or restore the schema from a backup", d.schema, name, wrong)
 		}
 	}
 	if denied {
@@ -187,6 +182,60 @@ func (d *DB) checkSchema(ctx context.Context, conn *pgx.Conn) error {
 		return d.noRight(err)
 	}
 	return d.newer(version)
+}
+
+// table is a table of the engine as it is in the database.
+type table struct {
+	Name    string
+	Columns []string // with their types
+	Extra   []string // columns that an INSERT must name
+	Unique  []string // columns with a valid unique index of their own
+	Hooks   []string // triggers and rules that can replace or suppress writes
+	Logged  bool
+	Secure  bool // row level security is on
+	Allowed bool // the role has the rights that it needs
+}
+
+const tablesSQL = `SELECT c.relname::text,
+		ARRAY(SELECT a.attname || ' ' || format_type(a.atttypid, -1) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+		ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attnotnull AND NOT a.atthasdef),
+		ARRAY(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
+			WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indnkeyatts = 1 AND i.indpred IS NULL),
+		ARRAY(SELECT 'trigger ' || tgname FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 3 = 3
+			UNION ALL SELECT 'rule ' || rulename FROM pg_rewrite WHERE ev_class = c.oid),
+		c.relpersistence = 'p', c.relrowsecurity,
+		has_table_privilege(c.oid, 'SELECT') AND (pg_is_in_recovery() OR
+			has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
+			AND has_schema_privilege(n.oid, 'USAGE')
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+	WHERE n.nspname = $1 AND c.relkind = 'r'`
+
+// keyOf are the columns that must be unique, by table.
+var keyOf = map[string]string{"kv": "k", "change": "pos", "epoch": "first"}
+
+// changed says what is wrong with a table that has to have some columns, or returns "".
+func (t *table) changed(want []string) string {
+	for _, column := range want {
+		if !slices.Contains(t.Columns, column) {
+			return fmt.Sprintf("has no column %q", column)
+		}
+	}
+	for _, extra := range t.Extra {
+		if !slices.ContainsFunc(want, func(c string) bool { return strings.HasPrefix(c, extra+" ") }) {
+			return fmt.Sprintf("has a column %q, which must not be null", extra)
+		}
+	}
+	switch key := keyOf[t.Name]; {
+	case key != "" && !slices.Contains(t.Unique, key):
+		return fmt.Sprintf("has no unique index on column %q", key)
+	case len(t.Hooks) > 0:
+		return fmt.Sprintf("has the %s, which can suppress writes", t.Hooks[0])
+	case !t.Logged:
+		return "is UNLOGGED, so a crash of the server would empty it"
+	case t.Secure:
+		return "has row level security, which can hide rows"
+	}
+	return ""
 }
 
 // quoteIdent returns s as an identifier of SQL.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"time"
 
@@ -44,7 +43,7 @@ var errNotCommitted = errors.New("the batch was not committed")
 // transaction, which is ended if it does nothing. The COMMIT waits for synchronous standbys,
 // because taking the lock is a write: then they have the lost batch too.
 func (x *executor) ask(b *batch, id []byte, backend int32) (committed bool, err error) {
-	ctx, cancel := context.WithTimeout(x.d.ctx, statementTime)
+	ctx, cancel := x.d.within()
 	defer cancel()
 	if x.conn, err = x.d.connect(ctx); err != nil {
 		return false, err

@@ -250,7 +250,9 @@ func (t *viewTx) Query(sql string, args ...any) (pgx.Rows, error) {
 		return nil, t.d.fault(t.failed)
 	}
 	if t.conn != nil {
-		rows, err := t.conn.Query(t.ctx, sql, args...)
+		var ctx context.Context
+		ctx, t.cancel = t.d.bounded(t.ctx)
+		rows, err := t.conn.Query(ctx, sql, args...)
 		if err != nil {
 			return nil, t.fail(err)
 		}
@@ -275,7 +277,9 @@ func (t *viewTx) Query(sql string, args ...any) (pgx.Rows, error) {
 		send.Queue(t.d.sql.many, ahead)
 	}
 	send.Queue(sql, args...)
-	t.results = c.SendBatch(t.ctx, &send)
+	var ctx context.Context
+	ctx, t.cancel = t.d.bounded(t.ctx)
+	t.results = c.SendBatch(ctx, &send)
 	if err := t.open(begin, ahead); err != nil {
 		if t.stale {
 			return nil, err
@@ -346,7 +350,10 @@ func (t *viewTx) closeRows() {
 			t.d.views.drop(t.alone)
 		}
 	}
-	t.rows, t.results, t.alone = nil, nil, nil
+	if t.cancel != nil {
+		t.cancel()
+	}
+	t.rows, t.results, t.alone, t.cancel = nil, nil, nil, nil
 }
 
 // Attached implements engine.Attacher.

@@ -43,10 +43,12 @@ func (d *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) 
 			return t.pos, err
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
-		case !passing(t.failed) || try >= maxTries || time.Now().After(giveUp):
-			return 0, d.fault(t.failed)
+		case !passing(t.failed):
+			return 0, d.explain(ctx, t.failed)
 		default:
-			d.views.purge() // the others are of the same server
+			if d.views.distrust(t.failed); try >= maxTries || time.Now().After(giveUp) {
+				return 0, d.explain(ctx, t.failed)
+			}
 			if err := d.backoff(ctx, try); err != nil {
 				return 0, err
 			}
@@ -83,6 +85,7 @@ type viewTx struct {
 	alone   *pooled          // of rows, if these were read without a transaction
 	rows    pgx.Rows         // of Query; nil: none
 	results pgx.BatchResults // which rows are part of; nil: none
+	cancel  func()           // ends the context of rows and results
 	now     int64            // 0: not decided yet
 	ended   bool
 
@@ -166,7 +169,9 @@ func (t *viewTx) single(sql string, args []any, into *[]byte) error {
 	if into == nil {
 		to = to[:3]
 	}
-	err = c.QueryRow(t.ctx, sql, args...).Scan(to...)
+	ctx, cancel := t.d.bounded(t.ctx)
+	defer cancel()
+	err = c.QueryRow(ctx, sql, args...).Scan(to...)
 	if err == nil {
 		err = t.d.behind(t.pos, t.least)
 	}
