@@ -23,6 +23,7 @@ const (
 	stateNoRight     = "42501"
 	stateNoTable     = "42P01"
 	stateNoColumn    = "42703"
+	stateStatement   = "42P05" // duplicate_prepared_statement
 	stateNoIndex     = "42P10" // that ON CONFLICT could use
 	stateOtherType   = "42804"
 	stateDiskFull    = "53100"
@@ -127,6 +128,8 @@ func meaning(state string) (engine.Code, string) {
 		return engine.CodeUnavailable, "another session has kept a lock for too long"
 	case stateCancelled:
 		return engine.CodeUnavailable, "a statement took too long, or an operator cancelled it"
+	case stateStatement:
+		return engine.CodeUnsupported, textLeftovers
 	case stateIdleTooLong:
 		return engine.CodeUnavailable, "a transaction's function ran for too long"
 	}

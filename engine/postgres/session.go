@@ -68,20 +68,21 @@ func (d *DB) refusePooler(ctx context.Context, one *pgx.Conn) error {
 	defer closeConn(two)
 	mark := rand.Text()
 	look := "SELECT coalesce(current_setting('skerry.session', true), '')"
-	var mine, other string
+	var old, mine, other string
 	for _, step := range []struct {
 		on   *pgx.Conn
 		sql  string
 		into *string
 	}{
+		{one, look, &old},
 		{one, "SELECT set_config('skerry.session', '" + mark + "', false)", new(string)},
 		{two, "BEGIN", nil},
 		{two, look, &other},
 		{one, look, &mine},
 		{two, "ROLLBACK", nil},
 	} {
-		ctx, cancel := context.WithTimeout(ctx, d.o.limits.probe)
-		results, err := step.on.PgConn().Exec(ctx, step.sql).ReadAll()
+		soon, cancel := context.WithTimeout(ctx, d.o.limits.probe)
+		results, err := step.on.PgConn().Exec(soon, step.sql).ReadAll()
 		cancel()
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
@@ -96,13 +97,20 @@ func (d *DB) refusePooler(ctx context.Context, one *pgx.Conn) error {
 			*step.into = string(results[0].Rows[0][0])
 		}
 	}
-	if mine != mark || other == mark {
+	switch {
+	case mine != mark || other == mark:
 		return errPooler
+	case old != "" || other != "":
+		return errLeftovers
 	}
 	return nil
 }
 
 var errPooler = engine.Errorf(engine.CodeUnsupported, "postgres: a pooler that shares connections between transactions, such as pgbouncer with pool_mode=transaction, is between Skerry and the server: connect to the server itself, or use pool_mode=session")
+
+var errLeftovers = engine.Errorf(engine.CodeUnsupported, "postgres: "+textLeftovers)
+
+const textLeftovers = "a pooler, such as pgbouncer, hands over sessions with what others have left in them: set its server_reset_query to DISCARD ALL, or connect to the server itself"
 
 // needs returns how many connections the engine opens at most: those of the pools, of the
 // executor and of the listener, and one to replace one that was lost.
