@@ -155,6 +155,9 @@ func TestHalfOpen(t *testing.T) {
 // TestHalfOpenConnections lets the network lose all connections, but not those that begin later. Calls without a
 // deadline notice that, and so does the reader of changes.
 func TestHalfOpenConnections(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	t.Parallel()
 	at := pgserver.Shared(t).Database(t)
 	u, err := url.Parse(at)

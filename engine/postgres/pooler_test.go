@@ -12,6 +12,9 @@ import (
 // TestPooler opens the engine through pgbouncer. Sessions of its own work; shared ones are refused by name, and other
 // programs that get them next find nothing changed.
 func TestPooler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	t.Parallel()
 	s := pgserver.Shared(t)
 	refused := func(t *testing.T, at string, probe time.Duration, code engine.Code, text string) {

@@ -196,6 +196,9 @@ func TestSettingsRefused(t *testing.T) {
 
 // TestReadOnlyLater switches off writes under an open engine, as operators do whose disk is nearly full.
 func TestReadOnlyLater(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	t.Parallel()
 	s := pgserver.Start(t)
 	d := openT(t, s.URL("postgres"), Options{})
@@ -246,6 +249,9 @@ func TestEncodings(t *testing.T) {
 
 // TestSlowCalls runs statements and functions that take longer than the role's limits.
 func TestSlowCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	t.Parallel()
 	at := pgserver.Shared(t).Database(t)
 	d := openT(t, role(t, at, "statement_timeout = '1s'", "idle_in_transaction_session_timeout = '1s'", "lock_timeout = '1s'"), Options{})
