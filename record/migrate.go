@@ -23,6 +23,7 @@ type Migration struct {
 	Version    uint64        `json:"version"` // of the stored description; 0: there is none
 	Steps      []schema.Step `json:"steps,omitempty"`
 	Refused    string        `json:"refused,omitempty"` // why there are no steps to the other description
+	Place      Place         `json:"place,omitempty"`   // where the records are; only of Migrations
 	Progress   *Progress     `json:"progress,omitempty"`
 }
 
@@ -72,6 +73,11 @@ func (db *DB) Migrations(ctx context.Context) (all []Migration, err error) {
 		all, err = db.migrations(tx, c, MigrateOptions{})
 		if err != nil {
 			return err
+		}
+		for i := range all {
+			if k := c.byName[all[i].Collection]; k != nil {
+				all[i].Place = placeOf(k.Collection)
+			}
 		}
 		return addProgress(tx, c, &all)
 	})
@@ -353,6 +359,9 @@ func addProgress(tx engine.Tx, c *catalog, all *[]Migration) error {
 			return err
 		}
 		p.Of = max(n.Live+n.Deleted, w.Done) // some that are done may have been purged
+		if what, done, of := w.Converting(n); what != "" {
+			p.What, p.Done, p.Of = append(p.What, what), w.Done+done, p.Of+of
+		}
 		for _, x := range k.Stored() {
 			if !x.Ready {
 				p.What = append(p.What, "building the index "+x.Name)
@@ -483,6 +492,7 @@ func (db *DB) workStep(ctx context.Context) (more bool, err error) {
 			}
 			return nil
 		})
+		err = db.giveUp(ctx, id, err)
 	}
 	return len(pending) > 0, err
 }

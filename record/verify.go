@@ -68,8 +68,8 @@ func (db *DB) verify(ctx context.Context, k *keys.Collection, progress func(Veri
 				return err
 			}
 			next = v // the function may run twice
-			if now := c.byName[k.Name]; now != nil && now.Version != k.Version {
-				k, next = now.Collection, *keys.NewVerifier(now.Collection) // it was migrated
+			if now := c.byName[k.Name]; now != nil && (now.Version != k.Version || now.InTables() != k.InTables()) {
+				k, next = now.Collection, *keys.NewVerifier(now.Collection) // it was migrated or converted
 			}
 			done, err = next.Step(tx, verifyStep)
 			return err

@@ -37,6 +37,11 @@ type SQL interface {
 	// what statements have stored elsewhere. They count against the limit of a transaction.
 	// The last write of a key counts.
 	Publish(writes ...engine.Write) error
+
+	// Quietly runs fn. What fn puts, deletes or publishes is not in the Change of the
+	// transaction: it is for those who store again, in another place, what is stored already. A
+	// key that is also written outside of Quietly is in the Change.
+	Quietly(fn func() error) error
 }
 
 // queued is a statement that was not sent yet.
@@ -213,6 +218,9 @@ func (t *writeTx) Publish(writes ...engine.Write) error {
 	if err := t.passFence(nil); err != nil {
 		return err
 	}
+	if t.quiet {
+		return nil
+	}
 	t.size += size
 	for _, w := range writes {
 		t.published = append(t.published, engine.Write{Key: bytes.Clone(w.Key), Val: bytes.Clone(w.Val), Deleted: w.Deleted})
@@ -221,14 +229,43 @@ func (t *writeTx) Publish(writes ...engine.Write) error {
 	return nil
 }
 
+// Quietly implements SQL.
+func (t *writeTx) Quietly(fn func() error) error {
+	was := t.quiet
+	t.quiet = true
+	defer func() { t.quiet = was }()
+	return fn()
+}
+
+// silent returns the keys that were only written within Quietly.
+func (t *writeTx) silent() map[string]bool {
+	var all map[string]bool
+	for _, s := range t.steps {
+		if s.kind != stepWrite || !s.quiet {
+			continue
+		}
+		if all == nil {
+			all = map[string]bool{}
+		}
+		all[string(s.key)] = true
+	}
+	for _, s := range t.steps {
+		if all != nil && s.kind == stepWrite && !s.quiet {
+			delete(all, string(s.key))
+		}
+	}
+	return all
+}
+
 // changeOf returns the row for table change.
 func (b *batch) changeOf(t *writeTx) (writes []byte) {
 	last := make(map[string]int, len(t.published))
 	for i, w := range t.published {
 		last[string(w.Key)] = i
 	}
+	silent := t.silent()
 	for _, key := range t.touched {
-		if _, again := last[string(key)]; !again {
+		if _, again := last[string(key)]; !again && !silent[string(key)] {
 			v, _ := b.over.Get(key)
 			writes = appendWrite(writes, key, v.Bytes, v.Marked)
 		}

@@ -250,3 +250,44 @@ func TestPublish(t *testing.T) {
 		return nil
 	})
 }
+
+// TestQuietly asks for the changes of transactions that write quietly. What is written is there, and what is written or
+// published outside of Quietly as well is in the change.
+func TestQuietly(t *testing.T) {
+	d, _ := fresh(t, Options{})
+	put := func(tx SQL, key, val string) error { return tx.(engine.Tx).Put([]byte(key), []byte(val)) }
+	pos := update(t, d, func(tx SQL) error {
+		quiet := func(fn func() error) error { return tx.Quietly(fn) }
+		return errors.Join(
+			put(tx, "loud", "1"),
+			quiet(func() error {
+				return errors.Join(put(tx, "quiet", "1"), put(tx, "loud", "2"), put(tx, "later", "1"), put(tx, "published", "1"),
+					tx.Publish(engine.Write{Key: []byte("unheard"), Val: []byte("1")}))
+			}),
+			put(tx, "later", "2"),
+			tx.Publish(engine.Write{Key: []byte("published"), Val: []byte("1")}),
+		)
+	})
+	var got []string
+	for c, err := range d.Changes(t.Context(), pos-1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range c.Writes {
+			got = append(got, string(w.Key)+"="+string(w.Val))
+		}
+		break
+	}
+	if want := "[loud=2 later=2 published=1]"; fmt.Sprint(got) != want {
+		t.Errorf("the change has %v, want %v", got, want)
+	}
+	if _, err := d.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
+		val, ok, err := tx.Get([]byte("quiet"))
+		if err == nil && (!ok || string(val) != "1") {
+			err = fmt.Errorf("quiet is %q, %v", val, ok)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}

@@ -34,6 +34,7 @@ type writeTx struct {
 	mark      int            // steps when Savepoint was called last
 	points    []int          // marks for which a SAVEPOINT was queued
 	published []engine.Write // of Publish
+	quiet     bool           // within Quietly
 
 	broken   error // of Break
 	brokenAt int   // steps then
@@ -57,6 +58,7 @@ type step struct {
 	old   btree.Value
 	had   bool
 	first bool // of the transaction, to that key
+	quiet bool
 }
 
 func (b *batch) newTx(c *call) *writeTx {
@@ -250,7 +252,7 @@ func (t *writeTx) passFence(key []byte) error {
 }
 
 func (t *writeTx) set(key []byte, v btree.Value) {
-	s := step{key: bytes.Clone(key)}
+	s := step{key: bytes.Clone(key), quiet: t.quiet}
 	if s.old, s.had = t.b.over.Get(key); s.had {
 		s.old.Bytes = bytes.Clone(s.old.Bytes)
 	}

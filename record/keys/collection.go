@@ -23,7 +23,14 @@ type Collection struct {
 	form    uint64 // Version of the first of the descriptions up to this one that have the same form of data
 	stored  []Index
 	lastID  uint16 // of an index
-	own     Driver // of the engine; nil: ordered
+	place   place
+}
+
+// place says where the documents and changes of a collection are.
+type place struct {
+	native bool   // in the Driver of the engine, not in keys
+	also   bool   // a Conversion is copying them to the other one, which is written too
+	driver Driver // for that; nil: ordered
 }
 
 // Stored returns the stored indexes: the declared ones and those that references need.
@@ -35,7 +42,8 @@ type description struct {
 	Version uint64            `json:"version"`
 	Form    uint64            `json:"form"`
 	LastID  uint16            `json:"last_index_id"`
-	Native  bool              `json:"native,omitempty"` // it belongs to the Driver of the engine
+	Native  bool              `json:"native,omitempty"` // its records are in the Driver of the engine
+	Also    bool              `json:"also,omitempty"`   // and are being copied to the other one
 	Indexes map[string]state  `json:"indexes"`
 	Schema  schema.Collection `json:"schema"`
 }
@@ -49,7 +57,7 @@ type state struct {
 // Next returns c with another description and its indexes. If c is new, the indexes are ready. Otherwise, new indexes,
 // and indexes whose fields have changed or have other types, must be built first.
 func (c *Collection) Next(k *schema.Compiled) *Collection {
-	n := &Collection{Compiled: k, ID: c.ID, Version: c.Version + 1, lastID: c.lastID, own: c.own}
+	n := &Collection{Compiled: k, ID: c.ID, Version: c.Version + 1, lastID: c.lastID, place: c.place}
 	if n.form = n.Version; c.Version > 0 && k.SameForm(c.Compiled) {
 		n.form = c.form
 	}
@@ -91,7 +99,7 @@ func (c *Collection) complete() *Collection {
 }
 
 func (c *Collection) appendDescription() ([]byte, error) {
-	d := description{ID: c.ID, Version: c.Version, Form: c.form, LastID: c.lastID, Native: c.own != nil, Indexes: map[string]state{}, Schema: c.Collection}
+	d := description{ID: c.ID, Version: c.Version, Form: c.form, LastID: c.lastID, Native: c.place.native, Also: c.place.also, Indexes: map[string]state{}, Schema: c.Collection}
 	for _, x := range c.stored {
 		d.Indexes[x.Name] = state{x.ID, x.Ready}
 	}
@@ -109,10 +117,8 @@ func readDescription(b []byte, own Driver) (*Collection, error) {
 		return nil, err
 	}
 	c := &Collection{Compiled: k, ID: d.ID, Version: d.Version, form: d.Form, lastID: d.LastID}
-	if d.Native {
-		if c.own = own; own == nil {
-			return nil, errNoTables
-		}
+	if c.place, err = placeOf(d.Native, d.Also, own); err != nil {
+		return nil, err
 	}
 	for _, x := range append(k.Indexes[:len(k.Indexes):len(k.Indexes)], k.Implied()...) {
 		s, ok := d.Indexes[x.Name]
@@ -177,7 +183,7 @@ func Save(tx engine.Tx, all []*Collection, c *Collection) error {
 		}
 		c.ID = n
 		if own := native(tx); own.Create {
-			c.own = own.Driver
+			c.place = place{native: true, driver: own.Driver}
 		}
 	}
 	text, err := c.appendDescription()

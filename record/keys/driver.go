@@ -23,8 +23,8 @@ type Driver interface {
 	Keeper
 }
 
-// Native is attached to an engine (engine.Attacher) that can store records in a Driver of its own. A collection belongs
-// for ever to the Driver in which it was created, and its description says so.
+// Native is attached to an engine (engine.Attacher) that can store records in a Driver of its own. The description of a
+// collection says in which Driver its records are; a Conversion changes that.
 type Native struct {
 	Driver Driver
 	Create bool // new collections belong to it too
@@ -122,8 +122,8 @@ const (
 
 // driver returns the Driver of the collection.
 func (c *Collection) driver() Driver {
-	if c.own != nil {
-		return c.own
+	if c.place.driver != nil {
+		return c.place.driver
 	}
 	return ordered{}
 }
@@ -135,7 +135,7 @@ func (n Native) Outside(tx engine.Tx) (what string, err error) {
 		return "", err
 	}
 	for _, c := range all {
-		if c.own != nil {
+		if c.place.native || c.place.also {
 			return "the records of collection " + c.Name, nil
 		}
 	}

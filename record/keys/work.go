@@ -27,9 +27,11 @@ type Work struct {
 	Rewrite    bool     `json:"rewrite,omitempty"` // records are written again, as the new description has them
 	Sweep      []uint16 `json:"sweep,omitempty"`   // indexes whose entries are deleted
 	Drop       string   `json:"drop,omitempty"`    // the collection had this name, and is deleted
-	Native     bool     `json:"native,omitempty"`  // it belonged to the Driver of the engine
+	Native     bool     `json:"native,omitempty"`  // it had records in the Driver of the engine
 	After      string   `json:"after,omitempty"`   // id of the last record that is done
 	Done       uint64   `json:"done,omitempty"`    // records that are done
+
+	Convert *Conversion `json:"convert,omitempty"` // its records change their place
 
 	// Failed says why the work cannot go on: two records have the same values for a unique index, or a value is too long
 	// for one. Alter or Retry begins it again.
@@ -91,7 +93,6 @@ func Alter(tx engine.Tx, all []*Collection, c *Collection, k *schema.Compiled, r
 	for _, x := range n.stored {
 		kept[x.ID] = true
 	}
-	building := slices.ContainsFunc(n.stored, func(x Index) bool { return !x.Ready })
 	for _, x := range c.stored {
 		if !kept[x.ID] {
 			w.Sweep = append(w.Sweep, x.ID)
@@ -99,7 +100,7 @@ func Alter(tx engine.Tx, all []*Collection, c *Collection, k *schema.Compiled, r
 	}
 	w.Rewrite = w.Rewrite || rewrite
 	w.After, w.Done, w.Failed = "", 0, ""
-	if w.Rewrite || building || len(w.Sweep) > 0 {
+	if w.Rewrite || n.building() || len(w.Sweep) > 0 {
 		if err := w.save(tx); err != nil {
 			return nil, err
 		}
@@ -146,7 +147,11 @@ func Drop(tx engine.Tx, c *Collection) error {
 	if err := tx.Delete(schemaKey(c.Name)); err != nil {
 		return err
 	}
-	if err := (&Work{Collection: c.ID, Drop: c.Name, Native: c.own != nil}).save(tx); err != nil {
+	w, err := find(tx, c.ID)
+	if err != nil {
+		return err
+	}
+	if err := (&Work{Collection: c.ID, Drop: c.Name, Native: c.place.native || w.Convert != nil}).save(tx); err != nil {
 		return err
 	}
 	return bumpEpoch(tx)
@@ -168,8 +173,10 @@ func (w *Work) Step(tx engine.Tx, all []*Collection, c *Collection) error {
 		return w.stepDrop(tx)
 	case len(w.Sweep) > 0:
 		return w.stepSweep(tx, c)
+	case w.Convert != nil && !w.Rewrite && !c.building():
+		return w.stepConvert(tx, all, c)
 	}
-	batch, err := w.batch(tx, c)
+	batch, err := w.batch(tx, c.driver(), c, w.After, MaxStepRecords)
 	if err != nil {
 		return err
 	}
@@ -199,15 +206,15 @@ func (w *Work) fail(tx engine.Tx, id string, err error) error {
 	return w.save(tx)
 }
 
-// batch returns the next records, none if there are no more.
-func (w *Work) batch(tx engine.Tx, c *Collection) (batch []Document, err error) {
+// batch returns the next records in a Driver, at most n, none if there are no more.
+func (w *Work) batch(tx engine.Tx, d Driver, c *Collection, after string, n int) (batch []Document, err error) {
 	size := 0
-	for x, err := range c.driver().Documents(tx, c, w.After) {
+	for x, err := range d.Documents(tx, c, after) {
 		if err != nil {
 			return nil, err
 		}
 		batch = append(batch, Document{x.ID, bytes.Clone(x.Val)})
-		if size += len(x.Val); len(batch) == MaxStepRecords || size >= MaxStepBytes {
+		if size += len(x.Val); len(batch) == n || size >= MaxStepBytes {
 			break
 		}
 	}
@@ -251,10 +258,24 @@ func (w *Work) finish(tx engine.Tx, all []*Collection, c *Collection) error {
 		dup, _ := errors.AsType[*DuplicateError](err)
 		return w.fail(tx, dup.of(), err)
 	}
-	if err := tx.Delete(workKey(c.ID)); err != nil {
+	w.Rewrite, w.After, w.Done = false, "", 0
+	if err := w.end(tx); err != nil {
 		return err
 	}
 	return Save(tx, all, n)
+}
+
+// end ends the work of a migration; a conversion goes on.
+func (w *Work) end(tx engine.Tx) error {
+	if w.Convert != nil {
+		return w.save(tx)
+	}
+	return tx.Delete(workKey(w.Collection))
+}
+
+// building reports whether an index is not ready.
+func (c *Collection) building() bool {
+	return slices.ContainsFunc(c.stored, func(x Index) bool { return !x.Ready })
 }
 
 // stepSweep deletes entries of an index.
@@ -266,21 +287,25 @@ func (w *Work) stepSweep(tx engine.Tx, c *Collection) error {
 		return w.save(tx)
 	}
 	w.Sweep = nil
-	if w.Rewrite || slices.ContainsFunc(c.stored, func(x Index) bool { return !x.Ready }) {
+	if w.Rewrite || c.building() {
 		return w.save(tx)
 	}
-	return tx.Delete(workKey(c.ID))
+	return w.end(tx)
 }
 
 // stepDrop deletes some of a collection.
 func (w *Work) stepDrop(tx engine.Tx) error {
-	d := Driver(ordered{})
+	n, err := 0, error(nil)
 	if w.Native {
-		if d = native(tx).Driver; d == nil {
+		d := native(tx).Driver
+		if d == nil {
 			return engine.Errorf(engine.CodeUnsupported, "record: drop collection %s: %w", w.Drop, errNoTables)
 		}
+		n, err = d.Drop(tx, w.Collection)
 	}
-	n, err := d.Drop(tx, w.Collection)
+	if err == nil && n == 0 {
+		n, err = ordered{}.Drop(tx, w.Collection)
+	}
 	for _, kind := range []byte{counterKeys, versionKeys} {
 		if err == nil && n == 0 {
 			n, err = deleteSome(tx, prefix(kind, w.Collection))

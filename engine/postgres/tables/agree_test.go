@@ -39,9 +39,12 @@ type pair struct {
 	now     time.Time
 	fields  []schema.Field
 	indexes []schema.Index
+
+	collection schema.Collection
 }
 
-func newPair(t *testing.T, rng *rand.Rand) *pair {
+// describePair returns a pair without databases.
+func describePair(rng *rand.Rand) *pair {
 	p := &pair{rng: rng, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	for i := range 2 + rng.IntN(7) {
 		f := schema.Field{Name: fmt.Sprint("f", i), Type: types[rng.IntN(len(types))]}
@@ -61,12 +64,17 @@ func newPair(t *testing.T, rng *rand.Rand) *pair {
 			p.indexes = append(p.indexes, x)
 		}
 	}
-	c := schema.Collection{Name: "c", Extra: true, Fields: p.fields, Indexes: p.indexes, Rules: schema.Rules{List: "true", View: "true", Create: "true", Update: "rev != 5", Delete: "true", History: "true"}}
+	p.collection = schema.Collection{Name: "c", Extra: true, Fields: p.fields, Indexes: p.indexes, Rules: schema.Rules{List: "true", View: "true", Create: "true", Update: "rev != 5", Delete: "true", History: "true"}}
+	return p
+}
+
+func newPair(t *testing.T, rng *rand.Rand) *pair {
+	p := describePair(rng)
 	o := testengine.Options{Memory: true, Now: func() time.Time { return p.now }}
 	for i, eng := range []engine.Engine{openNative(t, o.Now), testengine.Open(t, o)} {
 		db, err := record.Open(eng, record.Options{})
 		if err == nil {
-			err = db.Define(c)
+			err = db.Define(p.collection)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -25,15 +25,26 @@ func openNativeAt(t testing.TB, at string, now func() time.Time) engine.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := tables.New(postgres.DefaultSchema)
-	db, err := postgres.Open(t.Context(), u, postgres.Options{Now: now, Attached: keys.Native{Driver: own, Create: true}, Setup: own.Setup()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := openPlace(t, u, true, now)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	return db
+}
+
+// openPlace returns an engine on a database, which the caller closes. create says that new collections are in tables.
+func openPlace(t testing.TB, u *url.URL, create bool, now func() time.Time) engine.Engine {
+	t.Helper()
+	own := tables.New(postgres.DefaultSchema)
+	o := postgres.Options{Now: now, Attached: keys.Native{Driver: own, Create: create}}
+	if create {
+		o.Setup = own.Setup()
+	}
+	db, err := postgres.Open(t.Context(), u, o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return db
 }

@@ -30,6 +30,7 @@ type writer interface {
 	reader
 	Queue(sql string, args ...any) error
 	Publish(writes ...engine.Write) error
+	Quietly(fn func() error) error
 }
 
 // Driver is a keys.Driver that stores records in tables. It has no state but its name, and is safe for concurrent use.
@@ -246,6 +247,9 @@ func (d *Driver) Append(tx engine.Tx, c *keys.Collection, ch *keys.Change, hash 
 	t, err := on(tx)
 	if err != nil {
 		return err
+	}
+	if ch.Redacted() {
+		return d.appendRedacted(t, c, ch, hash)
 	}
 	err = t.Queue("INSERT INTO "+d.log(c)+` (id, rev, seq, op, at, "by", request, body, "full", link) VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9, $10)`,
 		ch.ID, int64(ch.Rev), int64(ch.Seq), ch.Op.String(), ch.At, ch.By, ch.Request, string(ch.Body), ch.Full, hash[:keys.LinkBytes])
