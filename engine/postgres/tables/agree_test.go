@@ -245,8 +245,9 @@ func history(tx *record.Tx) (any, error) {
 	return append(all, fmt.Sprintf("%x", head.Hash)), err
 }
 
-// randomIDs are in texts of errors.
-var randomIDs = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
+// randomIDs are in texts of errors. Which of several records without a past is named depends on the order in which they are
+// found.
+var randomIDs = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|revision \d+ of record r\d+ was redacted|the history of record r\d+ does not reach back that far`)
 
 func code(err error) string {
 	if err == nil {

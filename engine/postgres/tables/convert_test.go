@@ -88,6 +88,7 @@ type converted struct {
 	cursors []url.Values
 	flips   int
 	killed  int
+	stage   keys.Stage // after the last step
 }
 
 func newConverted(t *testing.T, s uint64) *converted {
@@ -164,7 +165,11 @@ func (c *converted) step(t *testing.T) {
 		if err := w.Step(m, all, all[0]); err != nil {
 			return err
 		}
-		if w.Convert != nil && w.Convert.Stage != was {
+		c.stage = ""
+		if w.Convert != nil {
+			c.stage = w.Convert.Stage
+		}
+		if c.stage != was {
 			c.flips++
 		}
 		return nil
@@ -215,15 +220,27 @@ func (c *converted) read(t *testing.T) {
 	}
 }
 
+// hide redacts changes, or removes the oldest.
+func (c *converted) hide(t *testing.T) {
+	t.Helper()
+	c.now = c.now.Add(time.Minute)
+	if c.rng.IntN(2) == 0 {
+		c.trim(t)
+		return
+	}
+	id, rev := fmt.Sprint("r", c.rng.IntN(25)), uint64(c.rng.IntN(4))
+	c.do(t, "redact "+id, true, func(tx *record.Tx) (any, error) { return tx.Redact("c", id, rev) })
+}
+
 // trim removes the oldest changes.
 func (c *converted) trim(t *testing.T) {
 	t.Helper()
-	n := 1 + c.rng.IntN(10)
+	n := 1 + c.rng.IntN(3)
 	for _, eng := range []engine.Engine{c.open[c.rng.IntN(2)], c.model} {
 		_, err := eng.Update(t.Context(), func(tx engine.Tx) error {
 			all, err := keys.Load(tx)
 			if err == nil && len(all) > 0 {
-				_, err = keys.Trim(tx, all[0], c.now.Add(-90*time.Minute), 1<<40, n)
+				_, err = keys.Trim(tx, all[0], c.now.Add(-20*time.Minute), 1<<40, n)
 			}
 			return err
 		})
@@ -264,7 +281,7 @@ func (c *converted) feed(t *testing.T, eng engine.Engine) (all []string) {
 func (c *converted) verify(t *testing.T) {
 	t.Helper()
 	all, err := c.process[c.rng.IntN(2)].Verify(t.Context(), nil, nil)
-	if err != nil || len(all) != 1 || all[0].Fault != nil {
+	if err != nil || len(all) > 1 || len(all) > 0 && all[0].Fault != nil {
 		t.Fatalf("SKERRY_SEED=%d: %+v, %v", c.s, all, err)
 	}
 }
@@ -295,20 +312,17 @@ func TestConvert(t *testing.T) {
 					t.Fatalf("SKERRY_SEED=%d: %v", c.s, err)
 				}
 			case 8:
-				switch c.rng.IntN(6) {
+				switch c.rng.IntN(4) {
 				case 0:
 					c.reopen(t, c.rng.IntN(2), c.rng.IntN(2) == 0)
 				case 1:
-					c.trim(t)
-				case 2:
-					c.now = c.now.Add(time.Minute)
-					id, rev := fmt.Sprint("r", c.rng.IntN(25)), uint64(c.rng.IntN(4))
-					c.do(t, "redact "+id, true, func(tx *record.Tx) (any, error) { return tx.Redact("c", id, rev) })
-				case 3:
 					c.verify(t)
 				}
 			default:
 				c.step(t)
+				for c.stage == keys.CopyChanges && c.rng.IntN(3) == 0 || c.rng.IntN(20) == 0 {
+					c.hide(t)
+				}
 			}
 			if i%4 == 0 {
 				c.do(t, fmt.Sprint("history after ", i), false, history)
@@ -323,7 +337,7 @@ func TestConvert(t *testing.T) {
 		}
 		flips, killed = flips+c.flips, killed+c.killed
 	}
-	if flips < 2*rounds || killed < 5*rounds {
+	if flips < 2*rounds || killed < rounds {
 		t.Errorf("there were only %d stages of conversions and %d killed steps", flips, killed)
 	}
 	t.Logf("%d stages of conversions, %d killed steps", flips, killed)
