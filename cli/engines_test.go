@@ -151,3 +151,28 @@ func TestRecordsInTables(t *testing.T) {
 		t.Errorf("records=files: %v", err)
 	}
 }
+
+// TestPasswordOfEngine serves with a password in the URL's query. No output shows it, whether the server starts or not.
+func TestPasswordOfEngine(t *testing.T) {
+	t.Parallel()
+	at := pgserver.Shared(t).Database(t)
+	s := newShell(t)
+	s.env = append(s.env, "SKERRY_ENGINE="+at+"&password=geheim")
+	p := s.serve()
+	if !strings.Contains(p.Data, "password=xxxxx") {
+		t.Errorf("it announces %s", p.Data)
+	}
+	if code := p.stop(syscall.SIGTERM); code != 0 || strings.Contains(p.log(), "geheim") {
+		t.Errorf("exit code %d\n%s", code, p.log())
+	}
+	for _, bad := range []string{
+		"postgres://u:geheim@127.0.0.1:1/db", "postgres://127.0.0.1:1/db?user=u&password=geheim", "postgres://u:geheim@127.0.0.1:1/db?sslmode=geheim",
+		"postgres://u:geheim@127.0.0.1:1/db?port=geheim", "postgres://u:geheim@127.0.0.1:1/db?records=x", "postgres://u:geheim/@127.0.0.1/db",
+		strings.Replace(at, "skerry@", "nobody:geheim@", 1), at + "&password=geheim&no_such_setting=1",
+		"redis://u:geheim@127.0.0.1:1/0", "redis://127.0.0.1:1/0?password=geheim", "redis://u:geheim@127.0.0.1:1/x", "redis://u:ge/heim@h/0",
+	} {
+		if out := s.run("skerry serve --engine '" + bad + "'"); !strings.Contains(out, "skerry serve: ") || strings.Contains(out, "geheim") || strings.Contains(out, ":ge") {
+			t.Errorf("%s: %s", bad, out)
+		}
+	}
+}

@@ -183,7 +183,7 @@ func (o *moveOptions) move(ctx context.Context, p verb.Process) (err error) {
 		needs[n.Name] = n.Promises
 	}
 	bar := newProgress(p)
-	res, err := transfer.Run(ctx, src, dst, transfer.Options{From: o.from.Redacted(), To: o.to.Redacted(), Needs: needs, Report: shower(bar)})
+	res, err := transfer.Run(ctx, src, dst, transfer.Options{From: verb.Redacted(o.from), To: verb.Redacted(o.to), Needs: needs, Report: shower(bar)})
 	bar.end()
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func (o *moveOptions) move(ctx context.Context, p verb.Process) (err error) {
 source: %s takes no more writes; its last position is %d
 target: %s is complete at position %d; serve it and direct clients there
 writes were stopped for %v
-`, verb.Plural(int(res.Pairs), "pair"), verb.FormatSize(res.Bytes), verb.Plural(int(res.Changes), "change"), o.from.Redacted(), res.From, o.to.Redacted(), res.To, res.Paused.Round(time.Millisecond))
+`, verb.Plural(int(res.Pairs), "pair"), verb.FormatSize(res.Bytes), verb.Plural(int(res.Changes), "change"), verb.Redacted(o.from), res.From, verb.Redacted(o.to), res.To, res.Paused.Round(time.Millisecond))
 	return err
 }
 
@@ -244,6 +244,6 @@ func (o *moveOptions) end(ctx context.Context, p verb.Process) (err error) {
 	if o.json {
 		return verb.PrintJSON(p.Stdout, m)
 	}
-	_, err = fmt.Fprintf(p.Stdout, "the move to %s has ended; %s takes writes\n", m.To, o.from.Redacted())
+	_, err = fmt.Fprintf(p.Stdout, "the move to %s has ended; %s takes writes\n", m.To, verb.Redacted(o.from))
 	return err
 }

@@ -165,6 +165,21 @@ func (s *Server) run(tb testing.TB, name string, args ...string) {
 
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
 
+// File writes a file that only the server can read, such as a key, and returns its path.
+func (s *Server) File(tb testing.TB, name string, text []byte) string {
+	tb.Helper()
+	path := filepath.Join(s.Dir, name)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	if uid, gid := owner(tb); uid != os.Getuid() {
+		if err := os.Chown(path, uid, gid); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return path
+}
+
 // Addr returns the server's HOST:PORT, which stays the same when it is restarted.
 func (s *Server) Addr() string { return s.addr }
 

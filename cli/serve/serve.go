@@ -333,7 +333,7 @@ func (o *Options) announce(p verb.Process, eng engine.Engine, srv *skerry.Server
 		a.Outbox = a.HTTP + OutboxPath
 	}
 	if o.engine != nil {
-		a.Data = o.engine.Redacted()
+		a.Data = verb.Redacted(o.engine)
 	}
 	if db, ok := eng.(*embedded.DB); ok && db.Cluster() != nil {
 		st := db.Cluster().State()

@@ -40,7 +40,7 @@ type Engines map[string]func(ctx context.Context, u *url.URL, o EngineOptions) (
 func (e Engines) Open(ctx context.Context, u *url.URL, o EngineOptions) (engine.Engine, error) {
 	open, ok := e[u.Scheme]
 	if !ok {
-		return nil, Usagef("%s: unknown engine %q (available: %s); a URL is like embedded:///folder", u.Redacted(), u.Scheme,
+		return nil, Usagef("%s: unknown engine %q (available: %s); a URL is like embedded:///folder", Redacted(u), u.Scheme,
 			strings.Join(slices.Sorted(maps.Keys(e)), ", "))
 	}
 	if u.Scheme != Embedded && o.MemoryBytes != 0 {
@@ -49,23 +49,56 @@ func (e Engines) Open(ctx context.Context, u *url.URL, o EngineOptions) (engine.
 	return open(ctx, u, o)
 }
 
+// errPassword is about a URL of which a part of the password may have become the host, the port, the path or the query.
+var errPassword = errors.New("not a URL like embedded:///folder: in a user or password, write / as %2F, ? as %3F, # as %23, @ as %40 and % as %25")
+
 // ParseEngine parses the URL of an engine. Errors never contain a password.
 func ParseEngine(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
-	if wrong, ok := errors.AsType[*url.Error](err); ok {
+	_, rest, _ := strings.Cut(raw, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	unescaped := !strings.Contains(rest[:end], "@") && strings.Contains(strings.SplitAfterN(rest[end:], "=", 2)[0], "@")
+	wrong, ok := errors.AsType[*url.Error](err)
+	switch {
+	case ok && (unescaped || errors.As(err, new(url.EscapeError))), !ok && unescaped && u.Scheme != Embedded:
+		return nil, errPassword
+	case ok:
 		return nil, fmt.Errorf("not a URL like embedded:///folder: %w", wrong.Err)
+	case u.Scheme == "":
+		return nil, fmt.Errorf("%q has no scheme; a URL is like embedded:///folder", Redacted(u))
 	}
-	if err == nil && u.Scheme == "" {
-		err = fmt.Errorf("%q has no scheme; a URL is like embedded:///folder", u.Redacted())
+	return u, nil
+}
+
+// Redacted returns the text of an engine's URL without passwords.
+func Redacted(u *url.URL) string {
+	bare := *u
+	if u.Scheme != Embedded {
+		for _, part := range []*string{&bare.Opaque, &bare.Path} { // user:password@host without a scheme or slashes
+			if i := strings.LastIndex(*part, "@"); i >= 0 && u.Host == "" {
+				*part = "xxxxx" + (*part)[i:]
+				bare.RawPath = ""
+			}
+		}
+		query := strings.Split(u.RawQuery, "&")
+		for i, pair := range query {
+			if name, _, ok := strings.Cut(pair, "="); ok && strings.Contains(strings.ToLower(name), "password") {
+				query[i] = name + "=xxxxx"
+			}
+		}
+		bare.RawQuery = strings.Join(query, "&")
 	}
-	return u, err
+	return bare.Redacted()
 }
 
 // Folder returns the folder that embedded:///absolute or embedded:relative names.
 func Folder(u *url.URL) (string, error) {
 	dir := cmp.Or(u.Opaque, u.Path)
 	if u.Host != "" || dir == "" || u.RawQuery != "" {
-		return "", fmt.Errorf("%s: the URL of an embedded engine is embedded:///folder, without a host or a query", u.Redacted())
+		return "", fmt.Errorf("%s: the URL of an embedded engine is embedded:///folder, without a host or a query", Redacted(u))
 	}
 	return dir, nil
 }
@@ -93,7 +126,7 @@ func Data(dir *string, other **url.URL, def string) []Setting {
 		case *u == (url.URL{Scheme: Embedded}): // --data selects the folder
 			return nil
 		case given:
-			return fmt.Errorf("%s and data both select the data: set only one of them", u.Redacted())
+			return fmt.Errorf("%s and data both select the data: set only one of them", Redacted(u))
 		case u.Scheme != Embedded:
 			*other = u
 			return nil

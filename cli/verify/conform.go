@@ -78,7 +78,7 @@ func conform(ctx context.Context, p verb.Process, o *conformOptions, u *url.URL)
 		t.Helper()
 		eng, err := p.Engines.Open(ctx, u, verb.EngineOptions{MemoryBytes: o.memory, Logger: verb.Quiet(io.Discard)})
 		if err != nil {
-			t.Fatalf("open %s: %v", u.Redacted(), err)
+			t.Fatalf("open %s: %v", verb.Redacted(u), err)
 		}
 		return eng
 	}

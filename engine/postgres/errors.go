@@ -5,7 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -21,6 +24,8 @@ const (
 	stateNoDatabase  = "3D000"
 	stateBadPassword = "28P01"
 	stateNoRight     = "42501"
+	stateBadValue    = "22023" // invalid_parameter_value
+	stateUnknownName = "42704" // undefined_object, also a setting
 	stateNoTable     = "42P01"
 	stateNoColumn    = "42703"
 	stateStatement   = "42P05" // duplicate_prepared_statement
@@ -92,7 +97,10 @@ func (d *DB) translate(err error) *engine.Error {
 		return engine.Errorf(engine.CodeCorrupt, "postgres: table %s.pos has no row: somebody has changed Skerry's tables. Restore the schema from a backup", d.schema)
 	}
 	code, text := meaning(sqlState(err))
-	if refusedTLS(err) {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, new(*net.DNSError)):
+		text = "check host and port in the URL, and that the server runs and listens there"
+	case refusedTLS(err):
 		text = "check sslmode and sslrootcert in the URL, and the name in the server's certificate"
 	}
 	if text != "" {
@@ -108,8 +116,8 @@ func (d *DB) translate(err error) *engine.Error {
 // meaning returns the code for a SQLSTATE, and what to do about it.
 func meaning(state string) (engine.Code, string) {
 	switch state {
-	case "":
-		return engine.CodeUnavailable, "" // there is no connection
+	case "": // there is no connection
+		return engine.CodeUnavailable, ""
 	case stateReadOnly:
 		return engine.CodeReadOnly, "the server is a standby, or default_transaction_read_only is on: connect to the primary, e.g. with target_session_attrs=read-write"
 	case stateNoDatabase:
@@ -146,12 +154,38 @@ func meaning(state string) (engine.Code, string) {
 	return engine.CodeInternal, ""
 }
 
-// refusal says what a server needs that has no room for another connection.
+// refusal returns the error of an attempt to connect in one line, and says what to do.
 func (d *DB) refusal(err error) error {
-	if sqlState(err) != stateNoRoom {
+	if errors.As(err, new(*engine.Error)) { // of notOld
+		return err
+	}
+	err = connectError{err}
+	switch sqlState(err) {
+	case stateProtocol, stateUnknownName, stateBadValue:
+		return engine.Errorf(engine.CodeInvalid, "postgres: %w: check the parameters of the URL; those that Skerry does not know itself go to the server", err)
+	case stateNoRoom:
+	default:
 		return err
 	}
 	return engine.Errorf(engine.CodeUnavailable, "postgres: %w: Skerry needs up to %d connections for each process, at least 5. Raise max_connections, or CONNECTION LIMIT of the role or the database, or close others", err, d.needs())
+}
+
+// connectError shows an error of pgx in one line, with each attempt to connect once.
+type connectError struct{ error }
+
+func (e connectError) Unwrap() error { return e.error }
+
+func (e connectError) Error() string {
+	var parts []string
+	for line := range strings.Lines(e.error.Error()) {
+		if line = strings.TrimSpace(line); !slices.Contains(parts, line) {
+			parts = append(parts, line)
+		}
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return parts[0] + " " + strings.Join(parts[1:], "; ")
 }
 
 // explain is fault for an error with which a call ends. It asks the server for what the error

@@ -68,12 +68,23 @@ func parse(u *url.URL) (*pgx.ConnConfig, string, error) {
 	return cfg, schema, nil
 }
 
-// redacted returns err's text without u's password.
+// redacted returns why pgx refuses the URL u, without u and its passwords.
 func redacted(err error, u *url.URL) string {
 	text := err.Error()
-	if pw, ok := u.User.Password(); ok && pw != "" {
-		text = strings.ReplaceAll(text, pw, "xxxxx")
-		text = strings.ReplaceAll(text, url.QueryEscape(pw), "xxxxx")
+	if i := strings.LastIndex(text, "`: "); i >= 0 { // before it is the URL
+		text = text[i+3:]
+	}
+	secret, _ := u.User.Password()
+	secrets := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
+	for name, vals := range u.Query() {
+		if strings.Contains(name, "password") {
+			secrets = append(secrets, vals...)
+		}
+	}
+	for _, s := range secrets {
+		if s != "" {
+			text = strings.ReplaceAll(text, s, "xxxxx")
+		}
 	}
 	return text
 }

@@ -73,6 +73,6 @@ func TestPooler(t *testing.T) {
 	})
 	t.Run("startup parameter", func(t *testing.T) {
 		b := s.Bouncer(t, "pool_mode=session")
-		refused(t, b.URL(t, s.Database(t))+"&work_mem=8MB", probeTime, engine.CodeUnavailable, "work_mem")
+		refused(t, b.URL(t, s.Database(t))+"&work_mem=8MB", probeTime, engine.CodeInvalid, "work_mem")
 	})
 }
