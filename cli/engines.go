@@ -27,19 +27,18 @@ func engines() verb.Engines {
 // openPostgres opens the PostgreSQL database that u names. Its parameter records says where new collections are stored:
 // in tables, or in keys as on other engines. Collections that exist stay where they are.
 func openPostgres(ctx context.Context, u *url.URL, o verb.EngineOptions) (engine.Engine, error) {
-	bare, q := *u, u.Query()
-	where := cmp.Or(q.Get("records"), "keys")
+	where, bare := postgres.Cut(u, "records")
+	where = cmp.Or(where, "keys")
 	if where != "keys" && where != "tables" {
 		return nil, engine.Errorf(engine.CodeInvalid, "postgres: records=%s in the URL must be keys or tables", where)
 	}
-	q.Del("records")
-	bare.RawQuery = q.Encode()
-	own := tables.New(cmp.Or(q.Get("schema"), postgres.DefaultSchema))
+	schema, _ := postgres.Cut(u, "schema")
+	own := tables.New(cmp.Or(schema, postgres.DefaultSchema))
 	opt := postgres.Options{Logger: o.Logger, Attached: keys.Native{Driver: own, Create: where == "tables"}}
 	if where == "tables" {
 		opt.Setup = own.Setup()
 	}
-	db, err := postgres.Open(ctx, &bare, opt)
+	db, err := postgres.Open(ctx, bare, opt)
 	if err != nil {
 		return nil, err // not db, a nil pointer that would make a non-nil interface
 	}

@@ -42,13 +42,11 @@ func parse(u *url.URL) (*pgx.ConnConfig, string, error) {
 	if u == nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return nil, "", engine.Errorf(engine.CodeInvalid, "postgres: the URL must begin with postgres:// or postgresql://")
 	}
-	bare, q := *u, u.Query()
-	schema := cmp.Or(q.Get("schema"), DefaultSchema)
+	schema, bare := Cut(u, "schema")
+	schema = cmp.Or(schema, DefaultSchema)
 	if len(schema) > 40 || strings.ContainsRune(schema, 0) || strings.HasPrefix(schema, "pg_") {
 		return nil, "", engine.Errorf(engine.CodeInvalid, "postgres: %q cannot be the schema: it must have at most 40 bytes and not begin with pg_", schema)
 	}
-	q.Del("schema")
-	bare.RawQuery = q.Encode()
 	cfg, err := pgx.ParseConfig(bare.String())
 	if err != nil {
 		return nil, "", engine.Errorf(engine.CodeInvalid, "postgres: the URL is wrong: %s", redacted(err, u))
@@ -66,6 +64,28 @@ func parse(u *url.URL) (*pgx.ConnConfig, string, error) {
 	}
 	cfg.RuntimeParams["client_encoding"] = "UTF8"
 	return cfg, schema, nil
+}
+
+// Cut returns the value of a parameter of u, "" if there is none, and u without it. Unlike in
+// package url, a plus in a value is a plus and not a space, as for PostgreSQL.
+func Cut(u *url.URL, param string) (val string, without *url.URL) {
+	bare := *u
+	var kept []string
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		name, v, _ := strings.Cut(pair, "=")
+		plain, err := url.PathUnescape(v)
+		switch {
+		case pair == "":
+		case name == param && err == nil:
+			val = plain
+		case err == nil:
+			kept = append(kept, name+"="+strings.ReplaceAll(url.QueryEscape(plain), "+", "%20"))
+		default:
+			kept = append(kept, pair) // pgx reports it
+		}
+	}
+	bare.RawQuery = strings.Join(kept, "&")
+	return val, &bare
 }
 
 // redacted returns why pgx refuses the URL u, without u and its passwords.

@@ -170,6 +170,23 @@ func query[V any](t *testing.T, at, sql string) (v V) {
 	return v
 }
 
+// TestParameters passes parameters of the URL on to the server as they are written.
+func TestParameters(t *testing.T) {
+	t.Parallel()
+	at := pgserver.Shared(t).Database(t) + "&options=-c%20geqo%3Doff%20-c%20work_mem=5MB&schema=a%20b&application_name=a+b%20c"
+	d := openT(t, at, Options{})
+	for name, want := range map[string]string{"geqo": "off", "work_mem": "5MB", "application_name": "a+b c"} {
+		if view, update := setting(t, d, name); view != want || update != want {
+			t.Errorf("%s is %q in views and %q in updates, want %q", name, view, update, want)
+		}
+	}
+	put(t, d, "a", "1")
+	bare, _, _ := strings.Cut(at, "&options")
+	if n := query[int](t, bare, `SELECT count(*) FROM "a b".kv`); n != 1 {
+		t.Errorf("schema %q has %d keys", "a b", n)
+	}
+}
+
 // TestSettingsRefused opens the engine as roles for which it cannot work.
 func TestSettingsRefused(t *testing.T) {
 	t.Parallel()

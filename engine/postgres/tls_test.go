@@ -48,7 +48,7 @@ func TestTLS(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if u.RawQuery = c.query + "&application_name=" + url.QueryEscape(name); c.user != "" {
+			if u.RawQuery = c.query + "&application_name=" + url.PathEscape(name); c.user != "" {
 				u.User = url.User(c.user)
 			}
 			if c.host != "" {
