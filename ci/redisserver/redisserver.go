@@ -121,7 +121,7 @@ func (s *Server) Restart(tb testing.TB, more ...string) {
 	host, port, _ := net.SplitHostPort(s.addr)
 	args := append([]string{"--bind", host, "--port", port, "--dir", s.Dir, "--daemonize", "no", "--save", "", "--appendonly", "yes", "--appendfsync", "always"}, s.args...)
 	s.Start(tb, exec.Command(s.path, args...), func() bool {
-		reply, err := s.try("PING")
+		reply, err := s.Try("PING")
 		return err == nil && !strings.HasPrefix(reply, "-LOADING")
 	})
 }
@@ -142,15 +142,15 @@ func (s *Server) Kill(tb testing.TB) {
 // the test.
 func (s *Server) Do(tb testing.TB, args ...string) string {
 	tb.Helper()
-	reply, err := s.try(args...)
+	reply, err := s.Try(args...)
 	if err != nil || strings.HasPrefix(reply, "-") {
 		tb.Fatalf("%q: %s, %v", args, reply, err)
 	}
 	return reply
 }
 
-// try sends a command. An error of the server begins with "-".
-func (s *Server) try(args ...string) (string, error) {
+// Try is Do for a command that may fail. An error of the server begins with "-".
+func (s *Server) Try(args ...string) (string, error) {
 	c, err := net.DialTimeout("tcp", s.addr, replyLimit)
 	if err != nil {
 		return "", err

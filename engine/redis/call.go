@@ -116,6 +116,13 @@ func (d *db) writable() error {
 	return d.unfit
 }
 
+// refusal returns why the server must take no writes, or nil.
+func (d *db) refusal() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.unfit
+}
+
 func (d *db) submit(ctx context.Context, c *call) (engine.Position, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

@@ -88,6 +88,9 @@ func (d *db) Changes(ctx context.Context, after engine.Position) iter.Seq2[engin
 	return func(yield func(engine.Change, error) bool) {
 		for {
 			pos, moved, err := d.current()
+			if err == nil && after >= pos {
+				err = d.damage()
+			}
 			if err != nil {
 				yield(engine.Change{}, err)
 				return

@@ -39,7 +39,8 @@ type db struct {
 	moved  chan struct{} // closed when pos grows
 	forks  map[uint64]engine.Position
 	closed bool
-	unfit  error // why the server can take no writes any more; nil: it can
+	unfit  error // why the server must take no writes any more; nil: it may
+	gone   error // why nothing can be read any more; nil: it can
 
 	exec executor
 
@@ -63,7 +64,11 @@ func openPrimary(ctx context.Context, t target, o Options) (engine.Engine, error
 		exec: executor{over: make(chan struct{})},
 	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
-	if err := d.sync(ctx, formatVersion); err != nil {
+	err = d.sync(ctx, "")
+	if err == errLost {
+		err = d.sync(ctx, formatVersion)
+	}
+	if err != nil {
 		d.stop()
 		c.Close()
 		return nil, err
@@ -91,7 +96,11 @@ type state struct {
 
 func (d *db) readState(ctx context.Context, create string) (s state, err error) {
 	keys := []string{d.n.meta, d.n.value, d.n.order, d.n.change}
-	got, err := stateScript.Exec(ctx, d.c, keys, []string{create}).AsStrSlice()
+	script := stateScript
+	if create != "" {
+		script = createScript
+	}
+	got, err := script.Exec(ctx, d.c, keys, []string{create}).AsStrSlice()
 	if err != nil {
 		return s, fault(err)
 	}
@@ -122,12 +131,16 @@ func formatPos(p engine.Position) string { return strconv.FormatUint(uint64(p), 
 // replication id than the data: it was promoted or restarted, so it may lack commits.
 func (d *db) sync(ctx context.Context, create string) error {
 	for {
+		known := d.Position()
 		s, err := d.readState(ctx, create)
 		if err != nil {
 			return err
 		}
 		if s.format != formatVersion {
 			return errNewer(s.format)
+		}
+		if s.replid == s.actual && s.pos < known {
+			return engine.Errorf(engine.CodeCorrupt, "redis: the data went back from position %d to %d: it was removed or restored while the engine was open, or this is an old primary", known, s.pos)
 		}
 		if s.replid == s.actual {
 			return d.adopt(ctx, s.pos)
@@ -150,13 +163,17 @@ func errNewer(format string) error {
 	return engine.Errorf(engine.CodeFormatNewer, "redis: the data has format %q, and this program knows up to %s", format, formatVersion)
 }
 
-// adopt makes a position known, with the forks that led to it.
+// adopt makes a position known, with the forks that led to it. If that is of another epoch, the server was restarted
+// or replaced: adopt looks first whether it still keeps what was promised.
 func (d *db) adopt(ctx context.Context, pos engine.Position) error {
 	d.mu.Lock()
 	same := epochOf(pos) == epochOf(d.pos)
 	d.mu.Unlock()
 	forks := map[uint64]engine.Position{}
 	if !same {
+		if err := d.look(ctx); err != nil {
+			return err
+		}
 		all, err := d.c.Do(ctx, d.c.B().Hgetall().Key(d.n.fork).Build()).AsStrMap()
 		if err != nil {
 			return fault(err)
@@ -184,8 +201,7 @@ func (d *db) adopt(ctx context.Context, pos engine.Position) error {
 func (d *db) grow(pos engine.Position) {
 	if pos > d.pos {
 		d.pos = pos
-		close(d.moved)
-		d.moved = make(chan struct{})
+		d.wakeReaders()
 	}
 }
 
@@ -208,6 +224,13 @@ func (d *db) current() (engine.Position, <-chan struct{}, error) {
 		return 0, nil, engine.ErrClosed
 	}
 	return d.pos, d.moved, nil
+}
+
+// damage returns why nothing can be read, as far as the keeper knows.
+func (d *db) damage() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.gone
 }
 
 // lost reports whether a position names a commit that a server has lost.
@@ -287,14 +310,42 @@ func (d *db) keep() {
 		case <-d.kick:
 		}
 		ctx, cancel := context.WithTimeout(d.ctx, patience)
-		_ = d.sync(ctx, "") // calls report what is wrong
-		if s, err := inspect(ctx, d.c); err == nil {
-			d.mu.Lock()
-			d.unfit = s.evicting()
-			d.mu.Unlock()
-		}
+		d.note(d.sync(ctx, "")) // calls report what else is wrong
+		_ = d.look(ctx)
 		cancel()
 	}
+}
+
+// look finds out whether the server still keeps what was promised.
+func (d *db) look(ctx context.Context) error {
+	s, err := inspect(ctx, d.c)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unfit = s.unfit(d.promises.Durable)
+	return nil
+}
+
+// note remembers whether the data is still there, and wakes those who wait for changes if it is not.
+func (d *db) note(err error) {
+	lost := engine.CodeOf(err) == engine.CodeCorrupt
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err == nil:
+		d.gone = nil
+	case lost && d.gone == nil:
+		d.gone = err
+		d.wakeReaders()
+	}
+}
+
+// wakeReaders requires mu.
+func (d *db) wakeReaders() {
+	close(d.moved)
+	d.moved = make(chan struct{})
 }
 
 // pause waits, or until the engine is closed.
@@ -336,6 +387,7 @@ func (d *db) Close() error {
 // ends. After a lost connection it looks at the server first: it may be another one.
 func (d *db) retry(ctx context.Context, do func(context.Context) error) error {
 	until := time.Now().Add(patience)
+	cut := false
 	for wait := time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		err := do(ctx)
 		if _, ours := errors.AsType[*engine.Error](err); err == nil || ours || isServers(err) && !passing(err) {
@@ -348,6 +400,9 @@ func (d *db) retry(ctx context.Context, do func(context.Context) error) error {
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if !isServers(err) && !cut {
+			cut, until = true, time.Now().Add(patience) // silence may have taken all of it
 		}
 		if errors.Is(err, rueidis.ErrClosing) || time.Now().After(until) {
 			return d.orClosed(fault(err))

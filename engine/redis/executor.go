@@ -156,14 +156,22 @@ func (d *db) askTurn() {
 	d.c.Do(ctx, d.c.B().Set().Key(d.n.turn).Value(d.self).Nx().Px(100*time.Millisecond).Build())
 }
 
-// rebase learns the newest position.
+// rebase learns the newest position. If that is older than one that is known, sync begins a new epoch or says why not.
 func (d *db) rebase() error {
-	p, _, err := d.values(d.ctx, "", nil)
-	if err != nil {
-		return err
+	for {
+		known := d.Position()
+		p, _, err := d.values(d.ctx, "", nil)
+		if err == nil && p.pos < known {
+			if err = d.sync(d.ctx, ""); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		d.exec.base, d.exec.at = p.pos, p.at
+		return d.advance(d.ctx, p.pos)
 	}
-	d.exec.base, d.exec.at = p.pos, p.at
-	return d.advance(d.ctx, p.pos)
 }
 
 // errConflict: base is not the newest position.
@@ -380,9 +388,12 @@ func (d *db) commit(b *batch) error {
 // afterwards base is not the newest position; whether it was applied, its id tells.
 func (d *db) send(b *batch) error {
 	script, keys, args, id := d.request(b)
-	unknown := false
+	unknown, cut := false, false
 	until := time.Now().Add(patience)
 	for wait := time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
+		if err := d.refusal(); err != nil {
+			return orUnknown(unknown, err)
+		}
 		got, err := script.Exec(d.ctx, d.c, keys, args).ToArray()
 		word := ""
 		if err == nil {
@@ -392,7 +403,7 @@ func (d *db) send(b *batch) error {
 		case word == "ok":
 			return nil
 		case word == "lost":
-			return errLost
+			return orUnknown(unknown, errLost)
 		case word == "conflict" && unknown:
 			return d.settle(id)
 		case word == "turn" && unknown: // another process's turn ends soon
@@ -406,12 +417,12 @@ func (d *db) send(b *batch) error {
 				continue
 			}
 		case isServers(err) && !passing(err):
-			if unknown {
-				return engine.Errorf(engine.CodeOutcomeUnknown, "redis: the batch was cut off, and then refused: %w", err)
-			}
-			return fault(err)
+			return orUnknown(unknown, fault(err))
 		case err != nil && !isServers(err):
-			unknown = true
+			unknown = unknown || !unsent(err)
+			if !cut {
+				cut, until = true, time.Now().Add(patience) // silence may have taken all of it
+			}
 		}
 		select {
 		case <-d.ended:
@@ -419,14 +430,19 @@ func (d *db) send(b *batch) error {
 		default:
 		}
 		if time.Now().After(until) || errors.Is(err, rueidis.ErrClosing) {
-			if unknown {
-				return engine.Errorf(engine.CodeOutcomeUnknown, "redis: the batch was cut off: %w", err)
-			}
-			return fault(err)
+			return orUnknown(unknown, cmp.Or(fault(err), errConflict))
 		}
 		d.retries.Add(1)
 		d.pause(wait + mathrand.N(wait))
 	}
+}
+
+// orUnknown returns err, or says that the batch may have been committed before.
+func orUnknown(unknown bool, err error) error {
+	if unknown {
+		return engine.Errorf(engine.CodeOutcomeUnknown, "redis: the batch was cut off: %w", err)
+	}
+	return err
 }
 
 func (d *db) request(b *batch) (script *rueidis.Lua, keys, args []string, id string) {

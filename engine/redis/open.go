@@ -8,7 +8,6 @@ package redis
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"net/url"
@@ -46,6 +45,7 @@ const (
 	defaultPrefix    = "skerry:"
 	defaultPort      = "6379"
 	patience         = 5 * time.Second // for a server that cannot be reached or is loading
+	silence          = 5 * time.Second // of a server that was asked: then the connection is given up
 	maxConflicts     = 100             // tries of one batch, or of one transaction in a cluster
 	minServerVersion = 7
 )
@@ -153,7 +153,7 @@ func parse(u *url.URL, o Options) (t target, err error) {
 	t.client = rueidis.ClientOption{
 		InitAddress: t.addrs, Username: u.User.Username(), Password: password, SelectDB: db, ClientName: "skerry",
 		ForceSingleClient: !t.cluster, DisableRetry: true, DisableCache: true,
-		Dialer: net.Dialer{Timeout: patience, KeepAlive: time.Second},
+		Dialer: net.Dialer{Timeout: patience, KeepAlive: time.Second}, ConnWriteTimeout: silence,
 	}
 	if useTLS {
 		t.client.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -162,168 +162,4 @@ func parse(u *url.URL, o Options) (t target, err error) {
 		}
 	}
 	return t, nil
-}
-
-// connect opens a client and checks the server that it reaches.
-func connect(ctx context.Context, t target) (rueidis.Client, server, error) {
-	o := t.client
-	o.ForceSingleClient, o.InitAddress = true, o.InitAddress[:1]
-	c, err := rueidis.NewClient(o)
-	if err != nil {
-		return nil, server{}, fault(err)
-	}
-	s, err := inspect(ctx, c)
-	if err == nil {
-		err = s.check(t.cluster)
-	}
-	if err != nil {
-		c.Close()
-		return nil, server{}, err
-	}
-	return c, s, nil
-}
-
-// server is what one says about itself.
-type server struct {
-	version  string
-	cluster  bool
-	role     string
-	evicts   string // its policy, if it may evict keys
-	volatile string // why its commits are not durable; "": they are
-}
-
-func inspect(ctx context.Context, c rueidis.Client) (s server, err error) {
-	info, err := c.Do(ctx, c.B().Info().Section("everything").Build()).ToString()
-	if err != nil {
-		return s, fault(err)
-	}
-	facts := map[string]string{}
-	for line := range strings.Lines(info) {
-		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			facts[k] = v
-		}
-	}
-	s.version, s.cluster, s.role = facts["redis_version"], facts["cluster_enabled"] == "1", facts["role"]
-	if p := facts["maxmemory_policy"]; p != "" && p != "noeviction" {
-		s.evicts = p
-	}
-	conf, err := c.Do(ctx, c.B().ConfigGet().Parameter("append*").Build()).AsStrMap()
-	switch {
-	case err != nil && isServers(err):
-		s.volatile = "its configuration cannot be read (" + fault(err).Error() + ")"
-	case err != nil:
-		return s, fault(err)
-	case conf["appendonly"] != "yes":
-		s.volatile = "appendonly is " + strconv.Quote(conf["appendonly"]) + ", not \"yes\""
-	case conf["appendfsync"] != "always":
-		s.volatile = "appendfsync is " + strconv.Quote(conf["appendfsync"]) + ", not \"always\""
-	}
-	return s, nil
-}
-
-// check refuses servers that cannot hold data, or are of the other kind.
-func (s server) check(cluster bool) error {
-	unfit := func(format string, args ...any) error {
-		return engine.Errorf(engine.CodeUnsupported, "redis: "+format, args...)
-	}
-	major, _, _ := strings.Cut(s.version, ".")
-	n, err := strconv.Atoi(major)
-	switch {
-	case err != nil || n < minServerVersion:
-		return unfit("the server is version %q, and this engine needs 7.0 or later", s.version)
-	case s.cluster && !cluster:
-		return unfit("the server is a node of a cluster: use the scheme redis+cluster")
-	case !s.cluster && cluster:
-		return unfit("the server is not a node of a cluster: use the scheme redis")
-	case s.evicts != "":
-		return s.evicting()
-	case s.role != "master" && !cluster:
-		return engine.Errorf(engine.CodeUnavailable, "redis: the server is a replica and takes no writes: name its primary")
-	}
-	return nil
-}
-
-// evicting returns an error if the server may evict data.
-func (s server) evicting() error {
-	if s.evicts == "" {
-		return nil
-	}
-	return engine.Errorf(engine.CodeUnsupported, "redis: the server may evict data, because its maxmemory-policy is %q: set it to noeviction", s.evicts)
-}
-
-// isServers reports whether the server answered err, so that the connection works.
-func isServers(err error) bool {
-	_, ok := rueidis.IsRedisErr(err)
-	return ok
-}
-
-// refusals maps the first word of Redis's errors.
-var refusals = map[string]refusal{
-	"NOAUTH":     {engine.CodeUnauthenticated, "the server asks for a password: give user:password in the URL", false},
-	"WRONGPASS":  {engine.CodeUnauthenticated, "the server refuses the user or the password of the URL", false},
-	"NOPERM":     {engine.CodeUnsupported, noRight, false},
-	"OOM":        {engine.CodeMemoryFull, "the server has reached its maxmemory", false},
-	"MISCONF":    {engine.CodeDiskFull, "the server refuses writes, because its last snapshot or append failed: its disk is full, or it may not write to its folder", false},
-	"READONLY":   {engine.CodeUnavailable, "the server is no longer the primary: it was demoted", false},
-	"LOADING":    {engine.CodeUnavailable, "the server is loading its data", true},
-	"BUSY":       {engine.CodeUnavailable, "the server is busy with a script", true},
-	"MASTERDOWN": {engine.CodeUnavailable, "the server has lost its primary", true},
-	"WRONGTYPE":  {engine.CodeCorrupt, "a key below the prefix is not one of Skerry's: another program uses the same prefix", false},
-
-	"CLUSTERDOWN":   {engine.CodeUnavailable, "the cluster does not serve the slot", true},
-	"TRYAGAIN":      {engine.CodeUnavailable, "the slot is being moved", true},
-	"SKERRYCORRUPT": {engine.CodeCorrupt, "the data in Redis is damaged", false},
-}
-
-// refusal is what an error of the server means.
-type refusal struct {
-	code engine.Code
-	text string
-	wait bool // it may soon be over
-}
-
-const noRight = "the user lacks a right. An administrator can run: ACL SETUSER name +@all -@dangerous +info +config|get ~prefix* &prefix*"
-
-// refused returns what an error of the server means.
-func refused(err *rueidis.RedisError) refusal {
-	text := strings.TrimPrefix(err.Error(), "-")
-	word, _, _ := strings.Cut(text, " ")
-	r, ok := refusals[word]
-	switch {
-	case ok:
-		return r
-	case strings.Contains(text, "Script killed by user"):
-		return refusal{engine.CodeUnavailable, "a script was killed", true}
-	case strings.Contains(text, "max number of clients"):
-		return refusal{engine.CodeUnavailable, "the server has as many clients as its maxclients allows", true}
-	case strings.Contains(text, "ACL failure"), strings.Contains(text, "no permissions"):
-		return refusal{engine.CodeUnsupported, noRight, false}
-	}
-	return refusal{engine.CodeInternal, "the server refused a command", false}
-}
-
-// fault returns an error of the client as one of the engine.
-func fault(err error) error {
-	if err == nil {
-		return nil
-	}
-	// A dial that takes too long matches DeadlineExceeded, but is not the caller's.
-	if _, ok := errors.AsType[*net.OpError](err); !ok && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-		return err
-	}
-	if _, ok := errors.AsType[*engine.Error](err); ok {
-		return err
-	}
-	re, ok := rueidis.IsRedisErr(err)
-	if !ok {
-		return engine.Errorf(engine.CodeUnavailable, "redis: cannot reach the server: %w", err)
-	}
-	r := refused(re)
-	return engine.Errorf(r.code, "redis: %s: %w", r.text, err)
-}
-
-// passing reports whether a refusal by the server may soon be over.
-func passing(err error) bool {
-	re, ok := rueidis.IsRedisErr(err)
-	return ok && refused(re).wait
 }

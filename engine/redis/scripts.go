@@ -18,6 +18,9 @@ var epochText string
 //go:embed lua/raise.lua
 var raiseText string
 
+//go:embed lua/refused.lua
+var refusedText string
+
 //go:embed lua/past.lua
 var pastText string
 
@@ -35,19 +38,25 @@ var commitText string
 //go:embed lua/slot.lua
 var slotText string
 
-const readOnly = "#!lua flags=no-writes\n"
+const (
+	readOnly   = "#!lua flags=no-writes\n"
+	evenIfFull = "#!lua flags=allow-oom\n"
+)
 
 var (
-	stateScript  = rueidis.NewLuaScript("#!lua\n" + stateText)
-	epochScript  = rueidis.NewLuaScript("#!lua\n" + epochText)
-	raiseScript  = rueidis.NewLuaScript("#!lua flags=allow-oom\n" + raiseText) // it frees memory
+	// A server that refuses writes still says what state the data is in.
+	stateScript  = rueidis.NewLuaScript(readOnly + stateText)
+	createScript = rueidis.NewLuaScript("#!lua\n" + stateText)
+	epochScript  = rueidis.NewLuaScript(evenIfFull + refusedText + epochText)
+	raiseScript  = rueidis.NewLuaScript(evenIfFull + refusedText + raiseText) // it frees memory
 	readScript   = rueidis.NewLuaScript(readOnly + pastText + readText)
 	scanScript   = rueidis.NewLuaScript(readOnly + pastText + scanText)
-	commitScript = rueidis.NewLuaScript("#!lua\n" + commitText)
+	commitScript = rueidis.NewLuaScript("#!lua\n" + refusedText + commitText)
 	// A batch that only deletes may run although the server's memory is full.
-	deleteScript = rueidis.NewLuaScript("#!lua flags=allow-oom\n" + commitText)
-	slotScript   = rueidis.NewLuaScript("#!lua\n" + slotText)
-	slotDelete   = rueidis.NewLuaScript("#!lua flags=allow-oom\n" + slotText)
+	deleteScript = rueidis.NewLuaScript(evenIfFull + refusedText + commitText)
+	slotScript   = rueidis.NewLuaScript("#!lua\n" + refusedText + slotText)
+	slotCheck    = rueidis.NewLuaScript(readOnly + refusedText + slotText)
+	slotDelete   = rueidis.NewLuaScript(evenIfFull + refusedText + slotText)
 )
 
 // names are the keys of one set of data.

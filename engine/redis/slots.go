@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,14 @@ type slots struct {
 	c        rueidis.Client
 	promises engine.Promises
 	closed   atomic.Bool
+	ctx      context.Context // until Close
+	stop     context.CancelFunc
+	bg       sync.WaitGroup
+
+	mu    sync.Mutex       // guards the fields below
+	unfit map[string]error // by node: why it must take no writes
+	asked map[string]bool  // nodes whose answer is awaited
+	gone  error            // why nothing can be read any more; nil: it can
 
 	commits, conflicts, retries atomic.Int64
 }
@@ -36,17 +45,15 @@ const (
 )
 
 func openSlots(ctx context.Context, t target, o Options) (engine.Engine, error) {
-	first, _, err := connect(ctx, t)
-	if err != nil {
+	if err := anyNode(ctx, t); err != nil {
 		return nil, err
 	}
-	first.Close()
 	c, err := rueidis.NewClient(t.client)
 	if err != nil {
 		return nil, fault(err)
 	}
-	e := &slots{o: o, prefix: t.prefix, c: c}
-	volatile, err := e.inspect(ctx)
+	e := &slots{o: o, prefix: t.prefix, c: c, unfit: map[string]error{}, asked: map[string]bool{}}
+	volatile, err := e.survey(ctx)
 	if err == nil {
 		err = e.checkFormat(ctx)
 	}
@@ -61,25 +68,9 @@ func openSlots(ctx context.Context, t target, o Options) (engine.Engine, error) 
 		Atomic: engine.OnePartition, Serializable: true, Durable: volatile == "",
 		MaxKeyBytes: MaxKeyBytes, MaxValBytes: MaxValBytes, MaxTxBytes: MaxTxBytes,
 	}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	e.bg.Go(e.keep)
 	return e, nil
-}
-
-// inspect checks every node. It returns why commits are not durable on one of the primaries,
-// or "".
-func (e *slots) inspect(ctx context.Context) (volatile string, err error) {
-	for addr, node := range e.c.Nodes() {
-		s, err := inspect(ctx, node)
-		if err == nil {
-			err = s.check(true)
-		}
-		if err != nil {
-			return "", engine.Errorf(engine.CodeOf(err), "node %s: %w", addr, err)
-		}
-		if s.role == "master" && s.volatile != "" {
-			volatile = "node " + addr + ": " + s.volatile
-		}
-	}
-	return volatile, nil
 }
 
 func (e *slots) checkFormat(ctx context.Context) error {
@@ -105,6 +96,8 @@ func (e *slots) Promises() engine.Promises { return e.promises }
 // Close implements engine.Engine.
 func (e *slots) Close() error {
 	if !e.closed.Swap(true) {
+		e.stop()
+		e.bg.Wait()
 		e.c.Close()
 	}
 	return nil
@@ -149,6 +142,9 @@ func (e *slots) transact(ctx context.Context, writes bool, fn func(engine.Tx) er
 		}
 		if e.closed.Load() {
 			return engine.ErrClosed
+		}
+		if err := e.refusal(writes); err != nil {
+			return err
 		}
 		tx := &slotTx{e: e, ctx: ctx, writes: writes, now: e.o.Now().Truncate(time.Microsecond), keys: map[string]*used{}}
 		err := e.once(ctx, tx, fn)
@@ -207,13 +203,16 @@ func (e *slots) commit(ctx context.Context, tx *slotTx) error {
 // if every write also checks what its key held.
 func (e *slots) commitPart(ctx context.Context, tx *slotTx, part string, apply bool) error {
 	script, keys, args, checked := tx.request(part, apply)
-	unknown := false
+	unknown, cut := false, false
 	until := time.Now().Add(patience)
 	for wait := time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		got, err := script.Exec(ctx, e.c, keys, args).ToArray()
 		word := ""
 		if err == nil {
 			word, err = got[0].ToString()
+		}
+		if err != nil && !isServers(err) && !cut {
+			cut, until = true, time.Now().Add(patience) // silence may have taken all of it
 		}
 		over := time.Now().After(until) || e.closed.Load() || ctx.Err() != nil
 		switch {
@@ -227,10 +226,12 @@ func (e *slots) commitPart(ctx context.Context, tx *slotTx, part string, apply b
 			return e.orClosed(fault(err))
 		case isServers(err) && (over || !passing(err)):
 			return cutOff(err)
-		case !isServers(err) && apply:
+		case !isServers(err) && apply && !unsent(err):
 			if unknown = true; over || !checked {
 				return cutOff(err)
 			}
+		case over && unknown:
+			return cutOff(err)
 		case over:
 			return e.orClosed(fault(err))
 		}

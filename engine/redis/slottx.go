@@ -89,7 +89,7 @@ func (t *slotTx) fetch(keys []string) error {
 	if len(t.keys)+len(keys) > MaxTxKeys {
 		return errManyKeys
 	}
-	until := time.Now().Add(patience)
+	until, cut := time.Now().Add(patience), false
 	for wait := time.Millisecond; len(keys) > 0; wait = min(2*wait, 200*time.Millisecond) {
 		cmds := make(rueidis.Commands, len(keys))
 		for i, k := range keys {
@@ -98,6 +98,9 @@ func (t *slotTx) fetch(keys []string) error {
 		var left []string
 		for i, r := range t.e.c.DoMulti(t.ctx, cmds...) {
 			raw, err := r.AsBytes()
+			if err != nil && !isServers(err) && !rueidis.IsRedisNil(err) && !cut {
+				cut, until = true, time.Now().Add(patience) // silence may have taken all of it
+			}
 			switch {
 			case rueidis.IsRedisNil(err):
 				t.keys[keys[i]] = &used{read: true}
@@ -183,7 +186,10 @@ func (t *slotTx) reads() map[string]int {
 
 // request returns the call of slot.lua for a partition, and whether it can be sent again.
 func (t *slotTx) request(part string, apply bool) (script *rueidis.Lua, keys, args []string, checked bool) {
-	script, checked = slotDelete, true
+	script, checked = slotCheck, true
+	if apply {
+		script = slotDelete
+	}
 	stamp := strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36)
 	stamp = (stamp + strings.Repeat("0", stampBytes))[:stampBytes]
 	args = []string{stamp}

@@ -18,6 +18,20 @@ if turn and turn ~= ARGV[5] then
   return {'turn', m[1], m[2]}
 end
 
+-- From the first write on nothing may fail: not because a right is missing, and not because
+-- another program has put something else in place of one of the keys.
+local no = refused({
+  {'XADD', KEYS[4], ARGV[2] .. '-0', 'p', ''}, {'HSET', KEYS[1], 'pos', ''}, {'HSET', KEYS[2], 'k', ''},
+  {'ZADD', KEYS[3], '0', 'k'}, {'HDEL', KEYS[2], 'k'}, {'ZREM', KEYS[3], 'k'}, {'LLEN', KEYS[6]}, {'RPUSH', KEYS[6], ''},
+  {'LPOP', KEYS[6]}, {'XTRIM', KEYS[4], 'MINID', '0'}, {'DEL', KEYS[5]}, {'PUBLISH', ARGV[8], ''},
+})
+if no then
+  return no
+end
+redis.call('ZRANGEBYLEX', KEYS[3], '-', '-', 'LIMIT', 0, 0)
+redis.call('XRANGE', KEYS[4], '+', '-', 'COUNT', 1)
+redis.call('LLEN', KEYS[6])
+
 local w, index = ARGV[6], ARGV[7]
 local n, none = #index / 16, 4294967295
 local keys, vals, olds, undo = {}, {}, {}, {}

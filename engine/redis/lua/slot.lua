@@ -18,9 +18,15 @@ for i = 1, n do
     return {'conflict', i}
   end
 end
+local wrote = false
 for i = 1, n do
   local w = ARGV[i * 2 + 1]
   local kind = string.sub(w, 1, 1)
+  local no = not wrote and kind ~= 'r' and refused({{'SET', KEYS[i], '', 'PXAT', '1'}, {'DEL', KEYS[i]}})
+  if no then
+    return no
+  end
+  wrote = wrote or kind ~= 'r'
   if kind == 'd' then
     redis.call('DEL', KEYS[i])
   elseif kind == 'p' then
