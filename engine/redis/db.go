@@ -102,7 +102,7 @@ func (d *db) readState(ctx context.Context, create string) (s state, err error) 
 	}
 	got, err := script.Exec(ctx, d.c, keys, []string{create}).AsStrSlice()
 	if err != nil {
-		return s, fault(err)
+		return s, fault(ctx, err)
 	}
 	if got[0] != "ok" {
 		return s, errLost
@@ -151,7 +151,7 @@ func (d *db) sync(ctx context.Context, create string) error {
 		args := []string{formatPos(s.pos), s.replid, formatPos(next), s.actual, strconv.FormatUint(epoch, 10), d.n.moved}
 		n, err := epochScript.Exec(ctx, d.c, keys, args).AsInt64()
 		if err != nil {
-			return fault(err)
+			return fault(ctx, err)
 		}
 		if d.epochs.Add(n); n == 1 {
 			d.o.Logger.Warn("redis: a new epoch begins: the server was restarted or replaced, and may have lost commits", "epoch", epoch, "after", s.pos)
@@ -176,7 +176,7 @@ func (d *db) adopt(ctx context.Context, pos engine.Position) error {
 		}
 		all, err := d.c.Do(ctx, d.c.B().Hgetall().Key(d.n.fork).Build()).AsStrMap()
 		if err != nil {
-			return fault(err)
+			return fault(ctx, err)
 		}
 		for k, v := range all {
 			epoch, err := strconv.ParseUint(k, 10, 64)
@@ -391,7 +391,7 @@ func (d *db) retry(ctx context.Context, do func(context.Context) error) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		err := do(ctx)
 		if _, ours := errors.AsType[*engine.Error](err); err == nil || ours || isServers(err) && !passing(err) {
-			return fault(err)
+			return fault(ctx, err)
 		}
 		select {
 		case <-d.ended:
@@ -405,7 +405,7 @@ func (d *db) retry(ctx context.Context, do func(context.Context) error) error {
 			cut, until = true, time.Now().Add(patience) // silence may have taken all of it
 		}
 		if errors.Is(err, rueidis.ErrClosing) || time.Now().After(until) {
-			return d.orClosed(fault(err))
+			return d.orClosed(fault(ctx, err))
 		}
 		d.retries.Add(1)
 		d.pause(wait + rand.N(wait))

@@ -342,7 +342,7 @@ func (b *batch) is(p past, err error) error {
 		err = errConflict
 	}
 	if err != nil {
-		b.fail = cmp.Or(b.fail, faultOr(err))
+		b.fail = cmp.Or(b.fail, faultOr(b.d.ctx, err))
 		return engine.Errorf(engine.CodeUnavailable, "redis: the transaction will run again or fail: %w", err)
 	}
 	b.fresh = true
@@ -350,11 +350,11 @@ func (b *batch) is(p past, err error) error {
 }
 
 // faultOr is fault, but for conflicts.
-func faultOr(err error) error {
+func faultOr(ctx context.Context, err error) error {
 	if err == errConflict {
 		return err
 	}
-	return fault(err)
+	return fault(ctx, err)
 }
 
 // commit makes the writes of the batch the newest state. A batch that wrote nothing must
@@ -417,7 +417,7 @@ func (d *db) send(b *batch) error {
 				continue
 			}
 		case isServers(err) && !passing(err):
-			return orUnknown(unknown, fault(err))
+			return orUnknown(unknown, fault(d.ctx, err))
 		case err != nil && !isServers(err):
 			unknown = unknown || !unsent(err)
 			if !cut {
@@ -430,7 +430,7 @@ func (d *db) send(b *batch) error {
 		default:
 		}
 		if time.Now().After(until) || errors.Is(err, rueidis.ErrClosing) {
-			return orUnknown(unknown, cmp.Or(fault(err), errConflict))
+			return orUnknown(unknown, cmp.Or(fault(d.ctx, err), errConflict))
 		}
 		d.retries.Add(1)
 		d.pause(wait + mathrand.N(wait))

@@ -65,13 +65,13 @@ func refused(err *rueidis.RedisError) refusal {
 	return refusal{engine.CodeInternal, "the server refused a command", false}
 }
 
-// fault returns an error of the client as one of the engine.
-func fault(err error) error {
+// fault returns an error of the client, which was called with ctx, as one of the engine. The client also has deadlines of
+// its own: only if ctx has ended is an error that looks like it the caller's.
+func fault(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	// A dial that takes too long matches DeadlineExceeded, but is not the caller's.
-	if _, ok := errors.AsType[*net.OpError](err); !ok && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return err
 	}
 	if _, ok := errors.AsType[*engine.Error](err); ok {

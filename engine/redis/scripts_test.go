@@ -126,6 +126,7 @@ func TestScriptsFlushed(t *testing.T) {
 // TestForeignScript blocks the server by another program's script. Writes wait for a while, then they fail; once the script
 // has ended they succeed.
 func TestForeignScript(t *testing.T) {
+	t.Parallel() // it waits for patience
 	s := redisserver.Start(t, "--busy-reply-threshold", "1")
 	eng := open(t, at(Scheme, s, "t:"), Options{})
 	defer eng.Close()

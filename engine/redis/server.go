@@ -16,7 +16,7 @@ func connect(ctx context.Context, t target) (rueidis.Client, server, error) {
 	o.ForceSingleClient, o.InitAddress = true, o.InitAddress[:1]
 	c, err := rueidis.NewClient(o)
 	if err != nil {
-		return nil, server{}, fault(err)
+		return nil, server{}, fault(ctx, err)
 	}
 	s, err := inspect(ctx, c)
 	if err == nil {
@@ -41,7 +41,7 @@ type server struct {
 func inspect(ctx context.Context, c rueidis.Client) (s server, err error) {
 	info, err := c.Do(ctx, c.B().Info().Section("everything").Build()).ToString()
 	if err != nil {
-		return s, fault(err)
+		return s, fault(ctx, err)
 	}
 	facts := map[string]string{}
 	for line := range strings.Lines(info) {
@@ -56,9 +56,9 @@ func inspect(ctx context.Context, c rueidis.Client) (s server, err error) {
 	conf, err := c.Do(ctx, c.B().ConfigGet().Parameter("append*").Build()).AsStrMap()
 	switch {
 	case err != nil && isServers(err) && !passing(err):
-		s.volatile = "its configuration cannot be read (" + fault(err).Error() + ")"
+		s.volatile = "its configuration cannot be read (" + fault(ctx, err).Error() + ")"
 	case err != nil:
-		return s, fault(err)
+		return s, fault(ctx, err)
 	case conf["appendonly"] != "yes":
 		s.volatile = "appendonly is " + strconv.Quote(conf["appendonly"]) + ", not \"yes\""
 	case conf["appendfsync"] != "always":

@@ -50,7 +50,7 @@ func openSlots(ctx context.Context, t target, o Options) (engine.Engine, error) 
 	}
 	c, err := rueidis.NewClient(t.client)
 	if err != nil {
-		return nil, fault(err)
+		return nil, fault(ctx, err)
 	}
 	e := &slots{o: o, prefix: t.prefix, c: c, unfit: map[string]error{}, asked: map[string]bool{}}
 	volatile, err := e.survey(ctx)
@@ -77,13 +77,13 @@ func (e *slots) checkFormat(ctx context.Context) error {
 	key := e.prefix + "format"
 	err := e.c.Do(ctx, e.c.B().Set().Key(key).Value(formatVersion).Nx().Build()).Error()
 	if err != nil && !rueidis.IsRedisNil(err) {
-		return fault(err)
+		return fault(ctx, err)
 	}
 	got, err := e.c.Do(ctx, e.c.B().Get().Key(key).Build()).ToString()
 	if err == nil && got != formatVersion {
 		return errNewer(got)
 	}
-	return fault(err)
+	return fault(ctx, err)
 }
 
 // name returns the key in Redis. The prefix has no braces, so that the key's hash tag is
@@ -223,7 +223,7 @@ func (e *slots) commitPart(ctx context.Context, tx *slotTx, part string, apply b
 		case word == "conflict":
 			return cutOff(errSlotConflict)
 		case isServers(err) && !unknown && (over || !passing(err)):
-			return e.orClosed(fault(err))
+			return e.orClosed(fault(ctx, err))
 		case isServers(err) && (over || !passing(err)):
 			return cutOff(err)
 		case !isServers(err) && apply && !unsent(err):
@@ -233,7 +233,7 @@ func (e *slots) commitPart(ctx context.Context, tx *slotTx, part string, apply b
 		case over && unknown:
 			return cutOff(err)
 		case over:
-			return e.orClosed(fault(err))
+			return e.orClosed(fault(ctx, err))
 		}
 		e.retries.Add(1)
 		time.Sleep(wait + rand.N(wait))

@@ -110,7 +110,7 @@ func (t *slotTx) fetch(keys []string) error {
 			case err == nil:
 				t.keys[keys[i]] = &used{read: true, stamp: string(raw[:stampBytes]), val: raw[stampBytes:len(raw):len(raw)]}
 			case isServers(err) && !passing(err) || t.ctx.Err() != nil || t.e.closed.Load() || time.Now().After(until):
-				t.fail = fault(err)
+				t.fail = fault(t.ctx, err)
 				return t.fail
 			default:
 				left = append(left, keys[i])

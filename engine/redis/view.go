@@ -352,7 +352,7 @@ func (t *viewTx) ask(read func(seen string) (past, error)) error {
 			all, err = t.take(p)
 		}
 		if err != nil {
-			t.fail = t.d.orClosed(fault(err))
+			t.fail = t.d.orClosed(fault(t.ctx, err))
 			return t.fail
 		}
 		if all {
