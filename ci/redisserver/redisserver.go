@@ -82,13 +82,13 @@ func InMemory(tb testing.TB, args ...string) (addr string) {
 }
 
 // Cluster starts a Redis Cluster of n servers without replicas.
-func Cluster(tb testing.TB, n int) []*Server {
+func Cluster(tb testing.TB, n int, args ...string) []*Server {
 	tb.Helper()
 	all := make([]*Server, n)
 	var meet []string
 	for i := range all {
-		_, bus, _ := net.SplitHostPort(ports.Addr(tb))
-		all[i] = Start(tb, "--cluster-enabled", "yes", "--cluster-port", bus)
+		var bus string
+		all[i], bus = node(tb, args)
 		all[i].Do(tb, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(slots*i/n), fmt.Sprint(slots*(i+1)/n-1))
 		if i == 0 {
 			host, port, _ := net.SplitHostPort(all[0].addr)
@@ -106,6 +106,35 @@ func Cluster(tb testing.TB, n int) []*Server {
 	return all
 }
 
+func node(tb testing.TB, args []string) (s *Server, bus string) {
+	tb.Helper()
+	_, bus, _ = net.SplitHostPort(ports.Addr(tb))
+	return Start(tb, append([]string{"--cluster-enabled", "yes", "--cluster-port", bus}, args...)...), bus
+}
+
+// Replica adds a replica of one of a cluster's servers, and waits until it could take over.
+func Replica(tb testing.TB, all []*Server, of *Server, args ...string) *Server {
+	tb.Helper()
+	s, bus := node(tb, args)
+	host, port, _ := net.SplitHostPort(s.addr)
+	all[0].Do(tb, "CLUSTER", "MEET", host, port, bus)
+	id := of.Do(tb, "CLUSTER", "MYID")
+	eventually.True(tb, "the replica knows its primary", func() bool {
+		reply, err := s.Try("CLUSTER", "REPLICATE", id)
+		return err == nil && reply == "OK"
+	})
+	mine := s.Do(tb, "CLUSTER", "MYID")
+	eventually.True(tb, "all know the replica, which has the data", func() bool {
+		for _, other := range all {
+			if !strings.Contains(other.Do(tb, "CLUSTER", "NODES"), mine+" "+s.addr+"@"+bus+" slave "+id) {
+				return false
+			}
+		}
+		return strings.Contains(s.Do(tb, "INFO", "replication"), "master_link_status:up")
+	})
+	return s
+}
+
 // Addr returns the server's HOST:PORT, which stays the same when it is restarted.
 func (s *Server) Addr() string { return s.addr }
 
@@ -119,7 +148,7 @@ func (s *Server) Restart(tb testing.TB, more ...string) {
 	s.Stop(tb)
 	s.args = append(s.args, more...)
 	host, port, _ := net.SplitHostPort(s.addr)
-	args := append([]string{"--bind", host, "--port", port, "--dir", s.Dir, "--daemonize", "no", "--save", "", "--appendonly", "yes", "--appendfsync", "always"}, s.args...)
+	args := append([]string{"--bind", host, "--port", port, "--dir", s.Dir, "--daemonize", "no", "--save", "", "--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-sync-delay", "0"}, s.args...)
 	s.Start(tb, exec.Command(s.path, args...), func() bool {
 		reply, err := s.Try("PING")
 		return err == nil && !strings.HasPrefix(reply, "-LOADING")

@@ -1,6 +1,11 @@
 package redisserver
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/ci/eventually"
+)
 
 // TestServer checks that data survive a kill.
 func TestServer(t *testing.T) {
@@ -22,4 +27,12 @@ func TestCluster(t *testing.T) {
 	if got := all[2].Do(t, "CLUSTER", "KEYSLOT", "{x}"); got == "" {
 		t.Error("no slot")
 	}
+}
+
+// TestReplica checks that a replica takes over.
+func TestReplica(t *testing.T) {
+	all := Cluster(t, 3)
+	r := Replica(t, all, all[1])
+	r.Do(t, "CLUSTER", "FAILOVER")
+	eventually.True(t, "the replica is a primary", func() bool { return strings.Contains(r.Do(t, "INFO", "replication"), "role:master") })
 }

@@ -197,7 +197,7 @@ func (l lessOne) Get(key []byte) ([]byte, bool, error) {
 
 // TestPromoted opens a replica that was promoted without the last commits.
 func TestPromoted(t *testing.T) {
-	old, next := redisserver.Start(t, "--repl-diskless-sync-delay", "0"), redisserver.Start(t)
+	old, next := redisserver.Start(t), redisserver.Start(t)
 	a := open(t, at(Scheme, old, "t:"), Options{})
 	defer a.Close()
 	host, port, _ := net.SplitHostPort(old.Addr())

@@ -132,7 +132,7 @@ func TestEmptiedFeed(t *testing.T) {
 
 // TestNoReplicas takes the last replica away from a server that wants one for every write.
 func TestNoReplicas(t *testing.T) {
-	s := redisserver.Start(t, "--repl-diskless-sync-delay", "0")
+	s := redisserver.Start(t)
 	eng := open(t, at(Scheme, s, "t:"), Options{})
 	defer eng.Close()
 	if _, err := add(eng); err != nil {

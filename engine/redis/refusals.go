@@ -59,7 +59,7 @@ func refused(err *rueidis.RedisError) refusal {
 		return refusal{engine.CodeUnavailable, "a script was killed", true}
 	case strings.Contains(text, "max number of clients"):
 		return refusal{engine.CodeUnavailable, "the server has as many clients as its maxclients allows", true}
-	case strings.Contains(text, "ACL failure"), strings.Contains(text, "no permissions"):
+	case strings.Contains(text, "ACL failure"), strings.Contains(text, "no permissions"), strings.Contains(text, "The user executing the script"):
 		return refusal{engine.CodeUnsupported, noRight, false}
 	}
 	return refusal{engine.CodeInternal, "the server refused a command", false}

@@ -48,7 +48,7 @@ func TestNothingHalfWritten(t *testing.T) {
 		return all
 	}
 	before := state()
-	for _, right := range []string{"xadd", "hset", "zadd", "hdel", "zrem", "rpush", "llen", "lpop", "xtrim", "del", "publish"} {
+	for _, right := range []string{"get", "xadd", "hset", "zadd", "hdel", "zrem", "rpush", "llen", "lpop", "xtrim", "del", "publish"} {
 		s.Do(t, "ACL", "SETUSER", "default", "-"+right)
 		_, err := replace(eng, "new", "old")
 		refusedWith(t, err, engine.CodeUnsupported, "ACL SETUSER")
