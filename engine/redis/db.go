@@ -309,7 +309,7 @@ func (d *db) keep() {
 		case <-tick.C:
 		case <-d.kick:
 		}
-		ctx, cancel := context.WithTimeout(d.ctx, patience)
+		ctx, cancel := context.WithTimeout(d.ctx, d.o.patience)
 		d.note(d.sync(ctx, "")) // calls report what else is wrong
 		_ = d.look(ctx)
 		cancel()
@@ -386,7 +386,7 @@ func (d *db) Close() error {
 // retry runs a read of one script until it succeeds, the server refuses it, or patience
 // ends. After a lost connection it looks at the server first: it may be another one.
 func (d *db) retry(ctx context.Context, do func(context.Context) error) error {
-	until := time.Now().Add(patience)
+	until := time.Now().Add(d.o.patience)
 	cut := false
 	for wait := time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		err := do(ctx)
@@ -402,7 +402,7 @@ func (d *db) retry(ctx context.Context, do func(context.Context) error) error {
 			return ctx.Err()
 		}
 		if !isServers(err) && !cut {
-			cut, until = true, time.Now().Add(patience) // silence may have taken all of it
+			cut, until = true, time.Now().Add(d.o.patience) // silence may have taken all of it
 		}
 		if errors.Is(err, rueidis.ErrClosing) || time.Now().After(until) {
 			return d.orClosed(fault(ctx, err))

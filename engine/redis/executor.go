@@ -151,7 +151,7 @@ func (d *db) batch(at cursor) (*batch, error) {
 
 // askTurn asks the other processes to let this one commit next, for a short time.
 func (d *db) askTurn() {
-	ctx, cancel := context.WithTimeout(d.ctx, patience)
+	ctx, cancel := context.WithTimeout(d.ctx, d.o.patience)
 	defer cancel()
 	d.c.Do(ctx, d.c.B().Set().Key(d.n.turn).Value(d.self).Nx().Px(100*time.Millisecond).Build())
 }
@@ -389,7 +389,7 @@ func (d *db) commit(b *batch) error {
 func (d *db) send(b *batch) error {
 	script, keys, args, id := d.request(b)
 	unknown, cut := false, false
-	until := time.Now().Add(patience)
+	until := time.Now().Add(d.o.patience)
 	for wait := time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		if err := d.refusal(); err != nil {
 			return orUnknown(unknown, err)
@@ -421,7 +421,7 @@ func (d *db) send(b *batch) error {
 		case err != nil && !isServers(err):
 			unknown = unknown || !unsent(err)
 			if !cut {
-				cut, until = true, time.Now().Add(patience) // silence may have taken all of it
+				cut, until = true, time.Now().Add(d.o.patience) // silence may have taken all of it
 			}
 		}
 		select {

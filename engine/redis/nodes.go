@@ -35,7 +35,7 @@ func anyNode(ctx context.Context, t target) error {
 // are not durable on one of the primaries, or "".
 func (e *slots) survey(ctx context.Context) (volatile string, err error) {
 	for addr, node := range e.c.Nodes() {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, e.o.patience)
 		s, err := inspect(ctx, node)
 		cancel()
 		if err == nil {
@@ -87,7 +87,7 @@ func (e *slots) ask(addr string, look func(context.Context)) {
 	}
 	e.asked[addr] = true
 	e.bg.Go(func() {
-		ctx, cancel := context.WithTimeout(e.ctx, patience)
+		ctx, cancel := context.WithTimeout(e.ctx, e.o.patience)
 		defer cancel()
 		look(ctx)
 		e.mu.Lock()

@@ -6,6 +6,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -61,6 +62,8 @@ type Options struct {
 
 	Now    func() time.Time // the clock; nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default()
+
+	patience, silence time.Duration // 0: the constants; tests have less
 }
 
 // target is what a URL names.
@@ -79,6 +82,7 @@ type target struct {
 // The first names one primary, the second nodes of a Redis Cluster. rediss and
 // rediss+cluster use TLS. All keys begin with the prefix. No error shows the password.
 func Open(ctx context.Context, u *url.URL, o Options) (engine.Engine, error) {
+	o.patience, o.silence = cmp.Or(o.patience, patience), cmp.Or(o.silence, silence)
 	t, err := parse(u, o)
 	if err != nil {
 		return nil, err
@@ -153,7 +157,7 @@ func parse(u *url.URL, o Options) (t target, err error) {
 	t.client = rueidis.ClientOption{
 		InitAddress: t.addrs, Username: u.User.Username(), Password: password, SelectDB: db, ClientName: "skerry",
 		ForceSingleClient: !t.cluster, DisableRetry: true, DisableCache: true,
-		Dialer: net.Dialer{Timeout: patience, KeepAlive: time.Second}, ConnWriteTimeout: silence,
+		Dialer: net.Dialer{Timeout: o.silence, KeepAlive: time.Second}, ConnWriteTimeout: o.silence,
 	}
 	if useTLS {
 		t.client.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}

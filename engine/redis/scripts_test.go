@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/redisserver"
@@ -126,10 +127,10 @@ func TestScriptsFlushed(t *testing.T) {
 // TestForeignScript blocks the server by another program's script. Writes wait for a while, then they fail; once the script
 // has ended they succeed.
 func TestForeignScript(t *testing.T) {
-	t.Parallel() // it waits for patience
 	s := redisserver.Start(t, "--busy-reply-threshold", "1")
-	eng := open(t, at(Scheme, s, "t:"), Options{})
+	eng, hasty := open(t, at(Scheme, s, "t:"), Options{}), open(t, at(Scheme, s, "t:"), Options{patience: 100 * time.Millisecond})
 	defer eng.Close()
+	defer hasty.Close()
 	if _, err := add(eng); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func TestForeignScript(t *testing.T) {
 		}
 	}
 	end := block()
-	_, err := add(eng)
+	_, err := add(hasty)
 	refusedWith(t, err, engine.CodeUnavailable, "busy with a script")
 	_, err = Open(t.Context(), at(Scheme, s, "t:"), Options{})
 	refusedWith(t, err, engine.CodeUnavailable, "busy with a script")

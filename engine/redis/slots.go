@@ -204,7 +204,7 @@ func (e *slots) commit(ctx context.Context, tx *slotTx) error {
 func (e *slots) commitPart(ctx context.Context, tx *slotTx, part string, apply bool) error {
 	script, keys, args, checked := tx.request(part, apply)
 	unknown, cut := false, false
-	until := time.Now().Add(patience)
+	until := time.Now().Add(e.o.patience)
 	for wait := time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		got, err := script.Exec(ctx, e.c, keys, args).ToArray()
 		word := ""
@@ -212,7 +212,7 @@ func (e *slots) commitPart(ctx context.Context, tx *slotTx, part string, apply b
 			word, err = got[0].ToString()
 		}
 		if err != nil && !isServers(err) && !cut {
-			cut, until = true, time.Now().Add(patience) // silence may have taken all of it
+			cut, until = true, time.Now().Add(e.o.patience) // silence may have taken all of it
 		}
 		over := time.Now().After(until) || e.closed.Load() || ctx.Err() != nil
 		switch {

@@ -89,7 +89,7 @@ func (t *slotTx) fetch(keys []string) error {
 	if len(t.keys)+len(keys) > MaxTxKeys {
 		return errManyKeys
 	}
-	until, cut := time.Now().Add(patience), false
+	until, cut := time.Now().Add(t.e.o.patience), false
 	for wait := time.Millisecond; len(keys) > 0; wait = min(2*wait, 200*time.Millisecond) {
 		cmds := make(rueidis.Commands, len(keys))
 		for i, k := range keys {
@@ -99,7 +99,7 @@ func (t *slotTx) fetch(keys []string) error {
 		for i, r := range t.e.c.DoMulti(t.ctx, cmds...) {
 			raw, err := r.AsBytes()
 			if err != nil && !isServers(err) && !rueidis.IsRedisNil(err) && !cut {
-				cut, until = true, time.Now().Add(patience) // silence may have taken all of it
+				cut, until = true, time.Now().Add(t.e.o.patience) // silence may have taken all of it
 			}
 			switch {
 			case rueidis.IsRedisNil(err):
