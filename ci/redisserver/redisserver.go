@@ -84,11 +84,17 @@ func InMemory(tb testing.TB, args ...string) (addr string) {
 // Cluster starts a Redis Cluster of n servers without replicas.
 func Cluster(tb testing.TB, n int, args ...string) []*Server {
 	tb.Helper()
+	return ClusterOf(tb, n, func(int) []string { return args })
+}
+
+// ClusterOf is Cluster with arguments that differ from server to server.
+func ClusterOf(tb testing.TB, n int, args func(i int) []string) []*Server {
+	tb.Helper()
 	all := make([]*Server, n)
 	var meet []string
 	for i := range all {
 		var bus string
-		all[i], bus = node(tb, args)
+		all[i], bus = node(tb, args(i))
 		all[i].Do(tb, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(slots*i/n), fmt.Sprint(slots*(i+1)/n-1))
 		if i == 0 {
 			host, port, _ := net.SplitHostPort(all[0].addr)

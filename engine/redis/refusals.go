@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -76,6 +77,9 @@ func fault(ctx context.Context, err error) error {
 	}
 	if _, ok := errors.AsType[*engine.Error](err); ok {
 		return err
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return engine.Errorf(engine.CodeUnauthenticated, "redis: the server's certificate is refused; if its CA is your own, set SSL_CERT_FILE to a file with the CA's certificate: %w", err)
 	}
 	re, ok := rueidis.IsRedisErr(err)
 	if !ok {

@@ -16,7 +16,7 @@ func connect(ctx context.Context, t target) (rueidis.Client, server, error) {
 	o.ForceSingleClient, o.InitAddress = true, o.InitAddress[:1]
 	c, err := rueidis.NewClient(o)
 	if err != nil {
-		return nil, server{}, fault(ctx, err)
+		return nil, server{}, hinted(o, err, fault(ctx, err))
 	}
 	s, err := inspect(ctx, c)
 	if err == nil {
@@ -27,6 +27,18 @@ func connect(ctx context.Context, t target) (rueidis.Client, server, error) {
 		return nil, server{}, err
 	}
 	return c, s, nil
+}
+
+// hinted adds to the fault of a server that was reached and does not answer what the reason may be.
+func hinted(o rueidis.ClientOption, err, fault error) error {
+	if isServers(err) || unsent(err) || engine.CodeOf(fault) != engine.CodeUnavailable {
+		return fault
+	}
+	hint := "if its port is for TLS, use the scheme rediss"
+	if o.TLSConfig != nil {
+		hint = "if its port is not for TLS, use the scheme redis"
+	}
+	return engine.Errorf(engine.CodeUnavailable, "redis: %s does not answer as expected (%s): %w", o.InitAddress[0], hint, fault)
 }
 
 // server is what one says about itself.
