@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"math"
 	mathrand "math/rand/v2"
 	"strconv"
 	"time"
@@ -114,14 +115,19 @@ func (d *db) run(calls []*call) {
 
 // batch fills and commits one batch.
 func (d *db) batch(at cursor) (*batch, error) {
+	most := int64(math.MaxInt64)
 	for try := 0; ; try++ {
-		b := d.fill(at)
+		b := d.fill(at, most)
 		err := b.fail
 		if err == nil {
 			err = d.commit(b)
 		}
 		if err == nil {
 			return b, nil
+		}
+		if err == errReplaces && b.txs > 1 {
+			most = b.txs / 2
+			continue
 		}
 		if err != errConflict {
 			d.exec.forget()
@@ -174,6 +180,9 @@ func (d *db) rebase() error {
 	}
 }
 
+// errReplaces: the values that the batch replaces do not fit into the history at once.
+var errReplaces = engine.Errorf(engine.CodeTxTooLarge, "redis: a transaction replaces or deletes at most %d bytes of values", maxReplaced)
+
 // errConflict: base is not the newest position.
 var errConflict = errors.New("another process has committed")
 
@@ -200,12 +209,13 @@ type result struct {
 	err error
 }
 
-func (d *db) fill(at cursor) *batch {
+// fill runs transactions: most of them at most, and as many as fit.
+func (d *db) fill(at cursor, most int64) *batch {
 	b := &batch{d: d, over: btree.NewPairs(), pos: d.exec.base, at: d.exec.at, where: map[string][4]uint32{}}
 	for _, c := range at.calls {
 		b.want = append(b.want, c.keys...)
 	}
-	for len(at.calls) > 0 && len(b.wrote) < maxBatchBytes && b.writes < maxBatchWrites {
+	for len(at.calls) > 0 && len(b.wrote) < maxBatchBytes && b.writes < maxBatchWrites && b.txs < most {
 		c := at.calls[0]
 		err := b.transact(c, at.i)
 		if b.fail != nil {
@@ -399,19 +409,10 @@ func (d *db) send(b *batch) error {
 		if err == nil {
 			word, err = got[0].ToString()
 		}
+		if final, err := d.verdict(word, id, unknown); final {
+			return err
+		}
 		switch {
-		case word == "ok":
-			return nil
-		case word == "lost":
-			return orUnknown(unknown, errLost)
-		case word == "conflict" && unknown:
-			return d.settle(id)
-		case word == "turn" && unknown: // another process's turn ends soon
-		case word == "turn":
-			d.pause(time.Millisecond)
-			return errConflict
-		case word == "conflict":
-			return errConflict
 		case word == "epoch":
 			if err = d.sync(d.ctx, ""); err == nil {
 				continue
@@ -435,6 +436,27 @@ func (d *db) send(b *batch) error {
 		d.retries.Add(1)
 		d.pause(wait + mathrand.N(wait))
 	}
+}
+
+// verdict returns what an answer of the commit script means, unless the batch must be sent again.
+func (d *db) verdict(word, id string, unknown bool) (final bool, err error) {
+	switch {
+	case word == "ok":
+		return true, nil
+	case word == "lost":
+		return true, orUnknown(unknown, errLost)
+	case word == "large":
+		return true, orUnknown(unknown, errReplaces)
+	case word == "conflict" && unknown:
+		return true, d.settle(id)
+	case word == "turn" && unknown: // another process's turn ends soon
+	case word == "turn":
+		d.pause(time.Millisecond)
+		return true, errConflict
+	case word == "conflict":
+		return true, errConflict
+	}
+	return false, nil
 }
 
 // orUnknown returns err, or says that the batch may have been committed before.
@@ -462,7 +484,7 @@ func (d *db) request(b *batch) (script *rueidis.Lua, keys, args []string, id str
 	args = []string{
 		formatPos(d.exec.base), formatPos(b.pos), strconv.FormatInt(b.at, 10), id, d.self,
 		rueidis.BinaryString(b.wrote), rueidis.BinaryString(index), n.moved,
-		strconv.FormatInt(d.o.HistoryBytes/marks, 10), strconv.Itoa(marks),
+		strconv.FormatInt(d.o.HistoryBytes/marks, 10), strconv.Itoa(marks), strconv.Itoa(d.o.replaced),
 	}
 	return script, keys, args, id
 }

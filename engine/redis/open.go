@@ -36,6 +36,7 @@ const (
 	MaxValBytes      = 16<<20 + 64 // of one value
 	MaxTxBytes       = 32 << 20    // of keys and values that one transaction writes
 	MaxTxWrites      = 64 << 10    // Put and Delete in one transaction
+	maxReplaced      = 256 << 20   // bytes of values that one script replaces or deletes
 	maxBatchCalls    = 256         // calls that are begun together
 	maxBatchBytes    = 4 << 20     // written by one script, unless one transaction is larger
 	maxBatchWrites   = 16 << 10    // likewise
@@ -63,7 +64,9 @@ type Options struct {
 	Now    func() time.Time // the clock; nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default()
 
-	patience, silence time.Duration // 0: the constants; tests have less
+	// 0: the constants; tests have less.
+	patience, silence time.Duration
+	replaced          int
 }
 
 // target is what a URL names.
@@ -83,6 +86,7 @@ type target struct {
 // rediss+cluster use TLS. All keys begin with the prefix. No error shows the password.
 func Open(ctx context.Context, u *url.URL, o Options) (engine.Engine, error) {
 	o.patience, o.silence = cmp.Or(o.patience, patience), cmp.Or(o.silence, silence)
+	o.replaced = cmp.Or(o.replaced, maxReplaced)
 	t, err := parse(u, o)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,7 @@
 -- changes, and what they replaced.
 -- KEYS: meta, value, order, change, turn, mark. ARGV: 1 base, 2 new position, 3 new time,
 -- 4 id of the batch, 5 who commits, 6 the changes, 7 where in them each key's last write is,
--- 8 channel, 9 bytes between marks, 10 how many marks are kept.
+-- 8 channel, 9 bytes between marks, 10 how many marks are kept, 11 how many bytes may be replaced.
 local m = redis.call('HMGET', KEYS[1], 'pos', 'at', 'replid', 'bytes')
 if not m[1] then
   return {'lost'}
@@ -40,10 +40,15 @@ for i = 1, n do
   keys[i] = string.sub(w, ko + 1, ko + kl)
   vals[i] = vl ~= none and string.sub(w, vo + 1, vo + vl)
 end
-for i = 1, n, 1000 do
-  local old = redis.call('HMGET', KEYS[2], unpack(keys, i, math.min(i + 999, n)))
+local left = tonumber(ARGV[11])
+for i = 1, n, 64 do
+  local old = redis.call('HMGET', KEYS[2], unpack(keys, i, math.min(i + 63, n)))
   for j = 1, #old do
     olds[i + j - 1] = old[j]
+    left = left - (old[j] and #old[j] or 0)
+  end
+  if left < 0 then
+    return {'large'}
   end
 end
 local size = #w + 100
