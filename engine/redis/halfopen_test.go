@@ -184,3 +184,13 @@ func TestMute(t *testing.T) {
 		t.Errorf("the number is %d after two additions, and %d of which it is not known", n, unknown.Load())
 	}
 }
+
+// TestStalled stops the server for longer than a connection waits, as an overloaded machine may, while two processes write.
+func TestStalled(t *testing.T) {
+	t.Parallel() // it waits for the server
+	s := redisserver.Start(t, "--enable-debug-command", "yes")
+	a, b := open(t, at(Scheme, s, "t:"), Options{silence: 2 * time.Second}), open(t, at(Scheme, s, "t:"), Options{})
+	defer a.Close()
+	defer b.Close()
+	adders(t, []engine.Engine{a, b}, func() { s.Do(t, "DEBUG", "SLEEP", "4") })
+}

@@ -243,3 +243,43 @@ func TestClocks(t *testing.T) {
 		}
 	}
 }
+
+// TestNeighbours keeps keys of other programs, and data below another prefix, in the same database.
+func TestNeighbours(t *testing.T) {
+	s := redisserver.Start(t)
+	foreign := []string{"other", "t", "t:", "t:x", "meta", "value"}
+	for _, k := range foreign {
+		s.Do(t, "SET", k, "theirs")
+	}
+	ours, next := open(t, at(Scheme, s, "t:"), Options{}), open(t, at(Scheme, s, "t:t:"), Options{})
+	defer ours.Close()
+	defer next.Close()
+	for range 2 {
+		if _, err := add(next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := add(ours); err != nil {
+		t.Fatal(err)
+	}
+	keys := 0
+	if _, err := ours.Update(t.Context(), func(tx engine.Tx) error {
+		keys = 0
+		for p, err := range tx.Scan(nil, nil) {
+			if keys++; err != nil || string(p.Key) != "n" {
+				return fmt.Errorf("there is a key %q: %w", p.Key, err)
+			}
+		}
+		return tx.Delete([]byte("n"))
+	}); err != nil || keys != 1 {
+		t.Errorf("%d keys: %v", keys, err)
+	}
+	if n := count(t, next); n != 2 {
+		t.Errorf("the neighbour's number is %d after two additions", n)
+	}
+	for _, k := range foreign {
+		if got := s.Do(t, "GET", k); got != "theirs" {
+			t.Errorf("%s of another program is %q", k, got)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -68,28 +69,50 @@ func TestRefusedLater(t *testing.T) {
 	}
 }
 
-// TestRights runs the engine as a user who has no more rights than the error for missing ones names.
+// TestRights runs the engine as a user who has no more rights than the error for missing ones names, or DESIGN.md.
 func TestRights(t *testing.T) {
 	s := redisserver.Start(t)
 	line, _ := strings.CutPrefix(noRight[strings.Index(noRight, "ACL SETUSER name "):], "ACL SETUSER name ")
-	rule := append([]string{"ACL", "SETUSER", "skerry", "on", ">secret"}, strings.Fields(strings.ReplaceAll(line, "prefix", "t:"))...)
-	s.Do(t, rule...)
-	u := at(Scheme, s, "t:")
-	u.User = url.UserPassword("skerry", "secret")
-	eng := open(t, u, Options{Logger: slog.New(slog.DiscardHandler)})
-	defer eng.Close()
-	pos, err := add(eng)
+	design, err := os.ReadFile("DESIGN.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := count(t, eng); n != 1 || !eng.Promises().Durable {
-		t.Errorf("the number is %d, durable: %v", n, eng.Promises().Durable)
-	}
-	for c, err := range eng.Changes(t.Context(), pos-1) {
-		if err != nil || c.Pos != pos {
-			t.Errorf("the change after %d: %+v, %v", pos-1, c, err)
+	_, listed, _ := strings.Cut(string(design), "## Rights\n\n`")
+	listed, _, _ = strings.Cut(listed, "`")
+	for user, rights := range map[string]string{"wide": strings.ReplaceAll(line, "prefix", "wide:"), "narrow": listed + " ~narrow:* &narrow:*"} {
+		s.Do(t, append([]string{"ACL", "SETUSER", user, "on", ">secret"}, strings.Fields(rights)...)...)
+		u := at(Scheme, s, user+":")
+		u.User = url.UserPassword(user, "secret")
+		eng := open(t, u, Options{Logger: slog.New(slog.DiscardHandler), HistoryBytes: 1 << 10})
+		pos, err := add(eng)
+		if err != nil {
+			t.Fatalf("%s: %v", user, err)
 		}
-		break
+		if n := count(t, eng); n != 1 || !eng.Promises().Durable {
+			t.Errorf("%s: the number is %d, durable: %v", user, n, eng.Promises().Durable)
+		}
+		for c, err := range eng.Changes(t.Context(), pos-1) {
+			if err != nil || c.Pos != pos {
+				t.Errorf("%s: the change after %d: %+v, %v", user, pos-1, c, err)
+			}
+			break
+		}
+		if _, err := replace(eng, "new", "n"); err != nil {
+			t.Errorf("%s: %v", user, err)
+		}
+		if got := s.Do(t, "ACL", "DRYRUN", user, "SET", user+":turn", "x", "NX", "PX", "100"); got != "OK" {
+			t.Errorf("%s: it cannot take the turn: %s", user, got)
+		}
+		eng.Close()
+	}
+	s.Restart(t) // a new epoch
+	u := at(Scheme, s, "narrow:")
+	s.Do(t, append([]string{"ACL", "SETUSER", "narrow", "on", ">secret"}, strings.Fields(listed+" ~narrow:* &narrow:*")...)...)
+	u.User = url.UserPassword("narrow", "secret")
+	eng := open(t, u, Options{Logger: slog.New(slog.DiscardHandler)})
+	defer eng.Close()
+	if pos, err := add(eng); err != nil || epochOf(pos) != 1 {
+		t.Errorf("after a restart: %d, %v", pos, err)
 	}
 }
 
