@@ -53,6 +53,10 @@ func TestNothingHalfWritten(t *testing.T) {
 		s.Do(t, "ACL", "SETUSER", "default", "-"+right)
 		_, err := replace(eng, "new", "old")
 		refusedWith(t, err, engine.CodeUnsupported, "ACL SETUSER")
+		if right == "xadd" || right == "xtrim" || right == "publish" {
+			_, err := eng.(*db).Raise(t.Context(), 1<<20)
+			refusedWith(t, err, engine.CodeUnsupported, "ACL SETUSER")
+		}
 		s.Do(t, "ACL", "SETUSER", "default", "+"+right)
 		if now := state(); now != before {
 			t.Errorf("without %s: %s, want %s", right, now, before)

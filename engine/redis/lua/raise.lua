@@ -11,6 +11,13 @@ end
 if m[1] ~= ARGV[1] then
   return 'conflict'
 end
+local no = refused({
+  {'XADD', KEYS[2], ARGV[2] .. '-0', 'p', ''}, {'XTRIM', KEYS[2], 'MINID', '0'}, {'HSET', KEYS[1], 'pos', ''},
+  {'DEL', KEYS[3]}, {'PUBLISH', ARGV[4], ''},
+})
+if no then
+  return no
+end
 redis.call('XADD', KEYS[2], ARGV[2] .. '-0', 'p', m[1], 'i', ARGV[3], 'w', '', 'u', '')
 redis.call('XTRIM', KEYS[2], 'MINID', ARGV[2] .. '-0')
 redis.call('HSET', KEYS[1], 'pos', ARGV[2])
