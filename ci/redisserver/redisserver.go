@@ -81,6 +81,18 @@ func InMemory(tb testing.TB, args ...string) (addr string) {
 	return Start(tb, append([]string{"--appendonly", "no"}, args...)...).Addr()
 }
 
+// TLS returns the arguments that give a server a port for TLS too, and its address. write stores a certificate, which is
+// its own CA, and its key in a folder.
+func TLS(tb testing.TB, write func(tb testing.TB, dir string) (certFile, keyFile string)) (args []string, addr string) {
+	tb.Helper()
+	certFile, keyFile := write(tb, tb.TempDir())
+	addr = ports.Addr(tb)
+	_, port, _ := net.SplitHostPort(addr)
+	return []string{
+		"--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "no",
+	}, addr
+}
+
 // Cluster starts a Redis Cluster of n servers without replicas.
 func Cluster(tb testing.TB, n int, args ...string) []*Server {
 	tb.Helper()

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -12,25 +11,14 @@ import (
 
 	"github.com/skerrydb/skerry/ci/certs"
 	"github.com/skerrydb/skerry/ci/logbuf"
-	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/engine"
 )
 
-// secure returns arguments that give a server a port for TLS, and its address.
-func secure(t *testing.T, cert *certs.Certificate) (args []string, addr string) {
-	certFile, keyFile := cert.Write(t, t.TempDir())
-	addr = ports.Addr(t)
-	_, port, _ := net.SplitHostPort(addr)
-	return []string{
-		"--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "no",
-	}, addr
-}
-
 // TestTLS opens a server with TLS and a user of its own, rightly and wrongly. Neither errors nor logs show the password.
 func TestTLS(t *testing.T) {
 	cert, other := certs.New(t), certs.New(t)
-	args, addr := secure(t, cert)
+	args, addr := redisserver.TLS(t, cert.Write)
 	s := redisserver.Start(t, append(args, "--databases", "2")...)
 	s.Do(t, "ACL", "SETUSER", "someone", "on", ">s3cret", "~t:*", "&t:*", "+@all", "-@dangerous", "+info", "+config|get")
 	var log logbuf.Buffer
@@ -82,7 +70,7 @@ func TestTLSCluster(t *testing.T) {
 	cert := certs.New(t)
 	var addrs [2]string
 	redisserver.ClusterOf(t, len(addrs), func(i int) (args []string) {
-		args, addrs[i] = secure(t, cert)
+		args, addrs[i] = redisserver.TLS(t, cert.Write)
 		return append(args, "--tls-cluster", "yes")
 	})
 	u := &url.URL{Scheme: SchemeClusterTLS, Host: strings.Join(addrs[:], ","), RawQuery: "prefix=t:"}
