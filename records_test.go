@@ -1,12 +1,16 @@
 package skerry_test
 
 import (
+	"context"
+	"iter"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
@@ -87,5 +91,51 @@ func TestMigrationInDebugMode(t *testing.T) {
 			<-ended
 			fields = append(fields, schema.Field{Name: "likes", Type: schema.Int})
 		}
+	}
+}
+
+// tailed is an engine that knows the context of the first reader of its changes, which is the server's feed.
+type tailed struct {
+	engine.Engine
+	once sync.Once
+	ctx  chan context.Context
+}
+
+func (e *tailed) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
+	e.once.Do(func() { e.ctx <- ctx })
+	return e.Engine.Changes(ctx, after)
+}
+
+// TestRecordsEndBeforeFeed: a server that stops ends the feed when nothing reads it any more. Otherwise records may see that
+// it is closed before they see that they are to end.
+func TestRecordsEndBeforeFeed(t *testing.T) {
+	t.Parallel()
+	eng := &tailed{Engine: openEngine(t), ctx: make(chan context.Context, 1)}
+	called, looked := make(chan struct{}), make(chan error, 1)
+	o := application(func(s *skerry.Services) {
+		if err := s.Records.Define(schema.Collection{Name: "notes"}); err != nil {
+			t.Error(err)
+		}
+		if err := s.Records.After("look", "notes", func(ctx context.Context, _ *record.Committed) error {
+			feed := <-eng.ctx
+			close(called)
+			<-ctx.Done() // of the work of records
+			looked <- feed.Err()
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	s, stop, ended := start(t, eng, o)
+	if code, text := request(t, "POST", s.AdminURL()+"/api/notes", strings.NewReader(`{"data":{}}`)); code != http.StatusCreated {
+		t.Fatalf("create: %d %s", code, text)
+	}
+	<-called
+	stop()
+	if err := <-looked; err != nil {
+		t.Errorf("when records end the feed has ended: %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

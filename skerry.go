@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,7 +119,7 @@ type Server struct {
 	eng      engine.Engine
 	cluster  engine.Cluster // nil: the engine runs alone
 	o        Options
-	flow     []part // what the faces depend on: starts first, ends last
+	flow     []part // what the faces depend on, and each on those before it: starts first, ends last
 	nodes    []part // serve what other nodes forward to this one
 	faces    []part
 	ends     []func() // called when faces and nodes have ended
@@ -302,7 +303,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer close(s.over)
 	defer s.closeListeners()
 	failed := make(chan error, len(s.flow)+len(s.nodes)+len(s.faces))
-	stopFlow := s.start(s.flow, failed)
+	stopFlow := s.startInOrder(s.flow, failed)
 	defer stopFlow()
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -386,6 +387,20 @@ func (s *Server) start(parts []part, failed chan<- error) (stop func()) {
 		})
 	}
 	return func() { cancel(); running.Wait() }
+}
+
+// startInOrder is start, except that stop stops one part after the other, the last one first: each may depend on those
+// before it, and would take their end for a failure. So records, which reads the feed, would report that it was closed.
+func (s *Server) startInOrder(parts []part, failed chan<- error) (stop func()) {
+	var stops []func()
+	for i := range parts {
+		stops = append(stops, s.start(parts[i:i+1], failed))
+	}
+	return func() {
+		for _, stop := range slices.Backward(stops) {
+			stop()
+		}
+	}
 }
 
 // Ready returns nil while the server answers requests: from the beginning of Run until it stops, as long as
