@@ -97,6 +97,15 @@ func (u unavailable) Changes(context.Context, engine.Position) iter.Seq2[engine.
 	return func(yield func(engine.Change, error) bool) { yield(engine.Change{}, u.err) }
 }
 
+// Views returns how many views the engine can have open at once, or 0 if any number. Whoever keeps views open for as long as
+// its clients like must leave some for others, who wait until one ends.
+func (db *DB) Views() int {
+	if e, ok := db.eng.(interface{ Views() int }); ok {
+		return e.Views()
+	}
+	return 0
+}
+
 // Define declares collections that the program uses. The first transaction that writes creates those that are not
 // stored yet. The error covers all collections of the call and wraps schema.Problems. Do not call Define after the
 // first transaction.

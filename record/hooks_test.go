@@ -98,7 +98,12 @@ func TestAfter(t *testing.T) {
 		db, err := record.Open(eng, record.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		must(t, err)
 		must(t, db.Define(blog()[0]))
+		begun := false
 		must(t, db.After("mail", "users", func(_ context.Context, c *record.Committed) error {
+			if all := got.all(); !begun && len(all) > 0 && strings.HasPrefix(all[len(all)-1], c.ID+" ") {
+				return nil // the run before has ended before it could store that it had seen this
+			}
+			begun = true
 			if c.Change.Rev == 2 && !failed {
 				failed = true
 				return errors.New("not now")

@@ -191,6 +191,9 @@ func TestLimitsOfQueries(t *testing.T) {
 		{"games", "filter=" + url.QueryEscape("n<9990&&("+many+")"), "more than 100000 references"},
 		{"games", "limit=1000&expand=" + url.QueryEscape("team.secrets(team)"), "more than 20000 records"},
 	} {
+		if recordengine.Tables() && strings.Contains(c.params, "expand") {
+			continue // PostgreSQL looks at the rule, and no record is read that it does not show
+		}
 		if _, err := find(t, db, ann, c.collection, c.params); engine.CodeOf(err) != record.CodeScan || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60s: %v; want %s", c.params, err, c.want)
 		}
@@ -222,6 +225,7 @@ func TestLimitsOfSubscriptions(t *testing.T) {
 		h.create("orders", id, fmt.Sprintf(`{"title":%q}`, large))
 		topics = append(topics, "orders/"+id)
 	}
+	h.catchUp(h.do(func(*record.Tx) error { return nil })) // a subscription receives what the hub has not seen yet as events, whatever their size
 	resumed := h.subscribe(ann, record.Subscription{Resume: first, Limit: 1}, "orders/*")
 	if m, err := resumed.Next(t.Context()); err != nil || m.State == nil {
 		t.Errorf("beyond the limit of bytes a subscription resumes with events: %v", err)
@@ -250,14 +254,11 @@ func TestLimitsOfSubscriptions(t *testing.T) {
 // same.
 func TestLargeExpansions(t *testing.T) {
 	db := league(t, 0)
-	do(t, db, func(tx *record.Tx) error {
-		for i := range 20 {
-			if _, err := tx.Update("teams", fmt.Sprintf("t%02d", i), fmt.Appendf(nil, `{"name":%q}`, strings.Repeat("x", 1<<20-100)), 0); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	for i := range 20 { // not at once: that is more than one transaction may write on some engines
+		do(t, db, func(tx *record.Tx) error {
+			return ignore(tx.Update("teams", fmt.Sprintf("t%02d", i), fmt.Appendf(nil, `{"name":%q}`, strings.Repeat("x", 1<<20-100)), 0))
+		})
+	}
 	addGames(t, db, 0, 20)
 	for i, filter := range []string{"id!=null", `team="t00"`} {
 		if i == 1 {
@@ -295,11 +296,8 @@ func TestResumeReadsSoMuch(t *testing.T) {
 	r.want("create orders/a")
 	first := r.last
 	other := func(n int) {
-		for range n {
-			if _, err := eng.Update(t.Context(), func(tx engine.Tx) error { return tx.Put([]byte{1, 1}, []byte("x")) }); err != nil {
-				t.Fatal(err)
-			}
-		}
+		_, err := engine.UpdateEach(t.Context(), eng, n, func(tx engine.Tx, _ int) error { return tx.Put([]byte{1, 1}, []byte("x")) })
+		must(t, err)
 	}
 	other(record.MaxReplayRead - 100)
 	h.patch("orders", "a", `{"n":1}`)

@@ -92,7 +92,11 @@ func sound(t testing.TB, eng engine.Engine, db *record.DB, name string) {
 			}
 			entries++
 		}
-		if want := int(n.Live+n.Deleted) * len(k.Stored()); entries != want {
+		want := int(n.Live+n.Deleted) * len(k.Stored())
+		if a, ok := tx.(engine.Attacher); ok && a.Attached() != nil {
+			want = 0 // they are in tables, where Verify looks at them
+		}
+		if entries != want {
 			t.Errorf("%d entries of indexes are there, want %d", entries, want)
 		}
 		return nil

@@ -112,6 +112,9 @@ func (d *DB) Promises() engine.Promises {
 	}
 }
 
+// Views returns how many views can be open at once: each has a connection.
+func (d *DB) Views() int { return d.o.ViewConns }
+
 // Position implements engine.Positioner.
 func (d *DB) Position() engine.Position {
 	d.mu.Lock()

@@ -3,6 +3,7 @@ package keys
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -33,15 +34,27 @@ func TestUnionPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, _ := json.Marshal(page.Plan); string(got) != c.want {
-				t.Errorf("%s sort %s:\n got %s\nwant %s", c.filter, c.sort, got, c.want)
+			got, _ := json.Marshal(page.Plan)
+			if want := c.want; planOf(tx, string(got)) != planOf(tx, want) {
+				t.Errorf("%s sort %s:\n got %s\nwant %s", c.filter, c.sort, got, want)
 			}
 		})
 	}
 }
 
+// counts are in the text of a Plan.
+var counts = regexp.MustCompile(`"expected":[0-9]+`)
+
+// planOf returns the text of a Plan without what only an engine that counts keys promises.
+func planOf(tx engine.Tx, text string) string {
+	if _, ok := tx.(engine.Ranker); ok {
+		return text
+	}
+	return counts.ReplaceAllString(text, `"expected":0`)
+}
+
 // TestUnionLimits: a condition with more alternatives than a union may have parts, or planning looks at, is answered all
-// the same.
+// the same. An engine that cannot count takes many narrow ranges for more than all documents.
 func TestUnionLimits(t *testing.T) {
 	s := newShelf(t, seed.Rand(t), schema.Index{Name: "by_n", Fields: []schema.IndexField{{Name: "n"}}})
 	s.fill(t, 0, 3_000)
@@ -62,7 +75,8 @@ func TestUnionLimits(t *testing.T) {
 	} {
 		q := s.search(t, c.filter, "", query.Live)
 		s.view(t, func(tx engine.Tx) {
-			if n, p, err := Count(tx, s.c, q); err != nil || n != c.want || p.Access != c.access {
+			_, ranked := tx.(engine.Ranker)
+			if n, p, err := Count(tx, s.c, q); err != nil || n != c.want || p.Access != c.access && (ranked || p.Access != "documents") {
 				t.Errorf("%.60s: %d records by %+v, %v; want %d by %s", c.filter, n, p, err, c.want, c.access)
 			}
 		})

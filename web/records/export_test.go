@@ -4,6 +4,9 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
+// ExportsAt returns the limits of exports on an engine with so many views.
+func ExportsAt(views int) (all, strangers, each int64) { return exportsAt(views) }
+
 // Rows returns the data of the rows that can be read from a file, and how many mistakes it has.
 func Rows(k *schema.Compiled, isCSV bool, body []byte) (data [][]byte, mistakes int) {
 	var r reader = newJSONReader(body)

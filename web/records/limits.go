@@ -12,7 +12,7 @@ const (
 	MaxWriting          = 8  // imports and changes by filter in progress
 	MaxStrangersWriting = 2  // of them, those without a user
 	MaxWritingEach      = 2  // of them, those of one user, or of one address without a user
-	MaxExports          = 64 // exports in progress; each keeps one state of the store in memory
+	MaxExports          = 64 // exports in progress; each keeps one state of the store in memory; and at most half of the views that an engine can have open
 	MaxStrangersExports = 16 // of them, those without a user
 	MaxExportsEach      = 4  // of them, those of one user, or of one address without a user
 )
@@ -20,11 +20,23 @@ const (
 // turns are the requests in progress that limits count.
 type turns struct{ writing, exports *web.Shares }
 
-func newTurns() turns {
+func newTurns(views int) turns {
+	all, strangers, each := exportsAt(views)
 	return turns{
 		web.NewShares("imports or changes by filter", MaxWriting, MaxStrangersWriting, MaxWritingEach),
-		web.NewShares("exports", MaxExports, MaxStrangersExports, MaxExportsEach),
+		web.NewShares("exports", all, strangers, each),
 	}
+}
+
+// exportsAt returns the limits of exports on an engine that can have so many views open at once; 0: any number. An export
+// keeps its view for as long as its client takes, and all other requests share what is left.
+func exportsAt(views int) (all, strangers, each int64) {
+	all, strangers, each = MaxExports, MaxStrangersExports, MaxExportsEach
+	if views > 0 {
+		all = min(all, max(1, int64(views/2)))
+		strangers, each = min(strangers, max(1, all/2)), min(each, max(1, all/4))
+	}
+	return all, strangers, each
 }
 
 // begin counts a request until end is called.

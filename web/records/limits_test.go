@@ -169,8 +169,9 @@ func (w *stalled) Write(p []byte) (int, error) {
 func TestExportsAtOnce(t *testing.T) {
 	s, _ := openNotes(t, web.Options{}, notes("notes", schema.Rules{List: "true", View: "true", Create: "true"}))
 	s.ask("ann", "POST", "/api/notes", `{"data":{"title":"x"}}`).is(201)
+	all, strangers, each := records.ExportsAt(s.db.Views())
 	goOn, ended := make(chan struct{}), make(chan int)
-	n := 0
+	n := int64(0)
 	stall := func(user, address string) {
 		r := httptest.NewRequest("GET", "http://localhost/api/notes?format=csv", nil)
 		r.Header.Set("User", user)
@@ -185,17 +186,17 @@ func TestExportsAtOnce(t *testing.T) {
 		t.Helper()
 		s.ask(user, "GET", "/api/notes?format=jsonl", "").is(status)
 	}
-	for range records.MaxExportsEach {
+	for range each {
 		stall("ann", "10.0.0.1")
 	}
 	export("ann", 429)
-	for i := range records.MaxStrangersExports {
-		stall("", "10.0.0."+string(rune('1'+i/records.MaxExportsEach)))
+	for i := range strangers {
+		stall("", "10.0.0."+string(rune('1'+i/each)))
 	}
 	export("", 503)
 	export("bob", 200)
-	for i := range records.MaxExports - n {
-		stall("user"+string(rune('a'+i/records.MaxExportsEach)), "10.0.0.1")
+	for i := range all - n {
+		stall("user"+string(rune('a'+i/each)), "10.0.0.1")
 	}
 	export("bob", 503)
 	export("root", 200)

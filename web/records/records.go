@@ -73,7 +73,7 @@ func New(db *record.DB, o Options) *Face {
 	if o.Actor == nil {
 		o.Actor = Actor
 	}
-	return &Face{db: db, o: o, turns: newTurns()}
+	return &Face{db: db, o: o, turns: newTurns(db.Views())}
 }
 
 // Mount adds the routes of db's records to an application. With them come /openapi.json and, at the

@@ -6,6 +6,7 @@
 package recordengine
 
 import (
+	"os"
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
@@ -17,6 +18,12 @@ import (
 
 // Options of Open are those of testengine.Open.
 type Options = testengine.Options
+
+// Tables reports whether Open has the records in tables.
+func Tables() bool { return os.Getenv(testengine.Env) == "tables" }
+
+// Remote is testengine.Remote.
+func Remote() bool { return testengine.Remote() }
 
 // Open is testengine.Open.
 func Open(t testing.TB, o Options) engine.Engine {
