@@ -101,6 +101,9 @@ func ChangesOf(tx engine.Tx, c *Collection, id string, before uint64) iter.Seq2[
 // Remove deletes a record for good: it redacts the bodies of its changes, and the purge becomes its last change. If
 // more than MaxRedact changes have bodies, nothing is written and the error is engine.CodeLimit: redact some first.
 func Remove(tx engine.Tx, c *Collection, before *Doc, ch *Change) error {
+	if err := checkOrigin(ch.By, ch.Request); err != nil {
+		return err
+	}
 	if _, err := c.stillThere(tx, before, before.ID); err != nil {
 		return err
 	}
@@ -126,6 +129,9 @@ func Remove(tx engine.Tx, c *Collection, before *Doc, ch *Change) error {
 // change and when remains, and so does the chain. If there are more than MaxRedact, nothing is written and the error is
 // engine.CodeLimit.
 func Redact(tx engine.Tx, c *Collection, id string, rev uint64, m Mark) (int, error) {
+	if err := checkOrigin(m.By, ""); err != nil {
+		return 0, err
+	}
 	var all []*Change
 	before := uint64(0)
 	if rev != 0 {

@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/schema"
@@ -148,6 +150,9 @@ func (e *StaleError) Error() string {
 // and writes the change to the history. Errors about the values are *DuplicateError, *TooLongError and *StaleError;
 // nothing is written then.
 func Put(tx engine.Tx, c *Collection, before, after *Doc, ch *Change) error {
+	if err := checkOrigin(ch.By, ch.Request); err != nil {
+		return err
+	}
 	was, err := c.stillThere(tx, before, after.ID)
 	if err != nil {
 		return err
@@ -168,6 +173,16 @@ func Put(tx engine.Tx, c *Collection, before, after *Doc, ch *Change) error {
 		return err
 	}
 	return n.write(tx, c)
+}
+
+// checkOrigin refuses who makes a change, or in which request, if a text of PostgreSQL could not hold it.
+func checkOrigin(by, request string) error {
+	for _, s := range []string{by, request} {
+		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+			return engine.Errorf(engine.CodeInvalid, "record: %.80q cannot be the actor or the request of a change: it must be UTF-8 without NUL", s)
+		}
+	}
+	return nil
 }
 
 // stillThere returns the data of before as they are stored, perhaps for an earlier description of the collection, and

@@ -17,18 +17,25 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// values are the JSON values of fields by type. They are few, so that records share them, and those at which orders differ:
-// letters beyond ASCII, control characters, numbers with many digits, negative ones, and ends of ranges.
+// values are the JSON values of fields by type. They are few, so that records share them, and those at which orders or what is
+// equal may differ: letters beyond ASCII and of two cases, control characters, numbers with many digits, negative ones, the
+// same value in several forms, and ends of ranges.
 var values = map[schema.Type][]string{
-	schema.Text:      {`""`, `"a"`, `"ab"`, `"a\u0001"`, `"B"`, `"b"`, `"é"`, `"e\u0301"`, `"z"`, `"😀"`, `"�"`, `"a%_\\'\"$1"`},
-	schema.Int:       {"-9223372036854775808", "-2", "-1", "0", "1", "2", "10", "9223372036854775807"},
-	schema.Float:     {"-1e300", "-0.5", "0", "1e-7", "0.1", "1.5", "2", "1e22", "123456789.123"},
-	schema.Decimal:   {`"-10"`, `"-1.5"`, `"0"`, `"0.50"`, `"10"`, `"9.99"`, `"12345678901234567890.12"`},
+	schema.Text: {`""`, `"a"`, `"A"`, `"ab"`, `"a\u0001"`, `"a "`, `"B"`, `"b"`, `"é"`, `"É"`, `"e\u0301"`, `"ss"`, `"ß"`, `"İ"`, `"z"`, `"😀"`, `"\ud83d\ude00"`, `"\uffff"`, `"�"`, `"\u007f\n"`,
+		`"a%_\\'\"$1"`},
+	schema.Int:       {"-9223372036854775808", "-2", "-1", "0", "-0", "1", "1.0", "2", "10", "1e1", "9223372036854775807"},
+	schema.Float:     {"-1e22", "-0.5", "0", "-0", "-0.0", "1e-7", "0.1", "0.10000000000000000555111512312578270", "1.5", "15e-1", "2", "1e22", "10000000000000000000000", "123456789.123"},
+	schema.Decimal:   {`"-10"`, `"-1.5"`, `"0"`, `"-0"`, `0.00`, `"0.50"`, `0.5`, `"10"`, `1e1`, `"9.99"`, `"12345678901234567890.12"`, `"12345678901234567890.120000"`, `"99999999999999999999999999999999999999"`, `"0.0000000000000000000000000000000000001"`},
 	schema.Bool:      {"true", "false"},
-	schema.Time:      {`"2025-12-31T00:00:00Z"`, `"2026-01-01T00:00:00.000001Z"`, `"0001-01-01T00:00:00Z"`, `"9999-12-31T23:59:59Z"`},
+	schema.Time:      {`"2025-12-31T00:00:00Z"`, `"2026-01-01T00:00:00.000001Z"`, `"2026-01-01T05:30:00.0000019+05:30"`, `"2025-12-31"`, `"0001-01-01T00:00:00Z"`, `"9999-12-31T23:59:59Z"`},
 	schema.Reference: {`"r1"`, `"r2"`, `"r10"`},
-	schema.JSON:      {`{"b":1,"a":[1.50,null]}`, `"a"`, `2`, `[]`},
+	schema.JSON:      {`{"b":1,"a":[1.50,null]}`, `"a"`, `""`, `2`, `-0`, `1e2`, `[]`, `[null]`, `{}`, `{"a":null}`, `{"b":1,"a":2,"b":3}`, `{"":{"é":"\u0001"}}`, strings.Repeat("[", 60) + strings.Repeat("]", 60)},
 }
+
+// refused are values that no field may have. The column data, which is jsonb, and PostgreSQL's numeric could not hold most of
+// them, so they must not get as far.
+var refused = []string{`"a\u0000"`, `"\ud800"`, `{"a\u0000":1}`, `["\udc00\ud800"]`, "\"\xff\"", `1e400`, `-1e400`, `1e-400`, `1e200000`, strings.Repeat("9", 2_500), strings.Repeat("[", 100) + strings.Repeat("]", 100),
+	`"9999-12-31T23:59:59-05:00"`, `"0001-01-01T00:00:00+01:00"`}
 
 var types = []schema.Type{schema.Text, schema.Int, schema.Float, schema.Decimal, schema.Bool, schema.Time, schema.Reference, schema.JSON}
 
@@ -91,6 +98,9 @@ func (p *pair) literal(f schema.Field) string {
 	if p.rng.IntN(8) == 0 {
 		return "null"
 	}
+	if p.rng.IntN(40) == 0 {
+		return pick(p.rng, refused...)
+	}
 	v := pick(p.rng, values[f.Type]...)
 	if f.Type == schema.Decimal {
 		return strings.Trim(v, `"`)
@@ -114,12 +124,12 @@ func (p *pair) filter(depth int) string {
 	}
 	switch p.rng.IntN(8) {
 	case 0:
-		return pick(p.rng, `id > "r3"`, `id in ("r1", "r2", "none")`, "rev > 2", "rev = 1", "created_by = null", `created_by = "u1"`, "is_deleted", `updated > "2026-01-01T00:10:00Z"`, "updated = null", `extra = "y"`)
+		return pick(p.rng, `id > "r3"`, `id in ("r1", "r2", "none")`, "rev > 2", "rev = 1", "created_by = null", `created_by = "u1"`, `created_by >= "É"`, "is_deleted", `updated > "2026-01-01T00:10:00Z"`, "updated = null", `extra = "y"`)
 	case 1:
 		return f.Name + " in (" + p.literal(f) + ", " + p.literal(f) + ")"
 	case 2:
 		if f.Type == schema.Text {
-			return f.Name + ` ~ ` + pick(p.rng, `"a"`, `"%b"`, `"É"`)
+			return f.Name + ` ~ ` + pick(p.rng, `"a"`, `"%b"`, `"É"`, `"_"`, `"\\\\"`, `""`, `"S"`, `"i"`, `"\u0001"`)
 		}
 	}
 	return f.Name + " " + op + " " + p.literal(f)
@@ -136,12 +146,16 @@ func (p *pair) data() []byte {
 		case 0:
 		case 1:
 			parts = append(parts, fmt.Sprintf("%q:null", f.Name))
+		case 2:
+			if p.rng.IntN(20) == 0 {
+				parts = append(parts, fmt.Sprintf("%q:%s", f.Name, pick(p.rng, refused...)))
+			}
 		default:
 			parts = append(parts, fmt.Sprintf("%q:%s", f.Name, pick(p.rng, values[f.Type]...)))
 		}
 	}
 	if p.rng.IntN(3) == 0 {
-		parts = append(parts, `"extra":`+pick(p.rng, `"y"`, `{"z":1,"a":2}`, "null"))
+		parts = append(parts, `"extra":`+pick(p.rng, `"y"`, `{"z":1,"a":2}`, "null", `""`, "1.50", "1e2", "-0"))
 	}
 	return []byte("{" + strings.Join(parts, ",") + "}")
 }
@@ -149,7 +163,15 @@ func (p *pair) data() []byte {
 // change does a random thing to a record, in each of the databases.
 func (p *pair) change() func(tx *record.Tx) (any, error) {
 	p.now = p.now.Add(time.Minute)
-	id, data, actor := fmt.Sprint("r", p.rng.IntN(25)), p.data(), record.Actor{ID: pick(p.rng, "", "u1", "u2")}
+	id, data, actor := fmt.Sprint("r", p.rng.IntN(25)), p.data(), record.Actor{ID: pick(p.rng, "", "u1", "u2", "É")}
+	switch p.rng.IntN(40) {
+	case 0:
+		id = pick(p.rng, "R1", "é", "a\x00", "\xff", " r1", strings.Repeat("x", 3_000))
+	case 1:
+		actor.ID = pick(p.rng, "u\x00", "\xff")
+	case 2:
+		actor.Request = pick(p.rng, "é", "\x00", "\xed\xa0\x80")
+	}
 	op, rev := p.rng.IntN(12), uint64(1+p.rng.IntN(4))
 	return func(tx *record.Tx) (any, error) {
 		tx = tx.As(actor)

@@ -102,6 +102,9 @@ func queue(tx engine.Tx, sql string, args ...any) error {
 
 // Document implements keys.Driver.
 func (d *Driver) Document(tx engine.Tx, c *keys.Collection, id string) (val []byte, ok bool, err error) {
+	if keys.CheckID(id) != nil {
+		return nil, false, nil // PostgreSQL refuses texts with NUL or bytes that are not UTF-8
+	}
 	err = rowsOf(tx, "SELECT stored FROM "+d.table(c)+" WHERE id = $1", []any{id}, []any{&val}, func() bool { ok = true; return false })
 	return val, ok, err
 }
