@@ -16,12 +16,12 @@ import (
 )
 
 var migrateVerb = verb.Verb{
-	Name: "migrate", Args: "status|diff|up|down|drop …", Short: "update the stored collections to match the program",
+	Name: "migrate", Args: "status|diff|up|down|drop|convert …", Short: "update the stored collections to match the program",
 	Long: `The program defines its collections; the store keeps them as the last migration left them.
 These verbs use the server's admin address. A migration does not stop requests: the server
 builds indexes and rewrites records afterwards, in small steps. migrate status shows the
 progress.`,
-	Subs: []verb.Verb{migrateStatusVerb, migrateDiffVerb, migrateUpVerb, migrateDownVerb, migrateDropVerb},
+	Subs: []verb.Verb{migrateStatusVerb, migrateDiffVerb, migrateUpVerb, migrateDownVerb, migrateDropVerb, migrateConvertVerb},
 }
 
 var migrateStatusVerb = verb.Verb{
@@ -32,7 +32,7 @@ var migrateStatusVerb = verb.Verb{
 		settings := o.settings(app, verb.Setting{Name: "wait", Help: "wait until all work is done; fail if some of it fails", Set: verb.Toggle(&wait)})
 		check := func(rest []string) error { return verb.Mistakes(verb.NoArguments(rest), o.check("url")) }
 		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
-			all, err := o.migrations(ctx, wait)
+			all, err := o.migrations(ctx, wait, newProgress(p))
 			if err != nil {
 				return err
 			}
@@ -47,8 +47,11 @@ var migrateStatusVerb = verb.Verb{
 // migrationPause is how long migrate status --wait waits before it asks again.
 const migrationPause = 200 * time.Millisecond
 
-// migrations asks for the collections, until all work is done if wait is set.
-func (o *usersOptions) migrations(ctx context.Context, wait bool) (api.Migrations, error) {
+// migrations asks for the collections. If wait is set it asks until all work is done, and shows how far that is.
+func (o *usersOptions) migrations(ctx context.Context, wait bool, bar *progress) (api.Migrations, error) {
+	if bar != nil {
+		defer bar.end()
+	}
 	for {
 		var all api.Migrations
 		if err := o.askJSON(ctx, "/records/migrations", &all); err != nil || !wait {
@@ -58,6 +61,9 @@ func (o *usersOptions) migrations(ctx context.Context, wait bool) (api.Migration
 		for _, m := range all.Migrations {
 			if m.Progress != nil && m.Progress.Failed != "" {
 				return all, engine.Errorf(record.CodeMigration, "the migration of collection %s has failed: %s", m.Collection, m.Progress.Failed)
+			}
+			if m.Progress != nil && !busy && bar != nil {
+				bar.show("%s: %s", m.Collection, strings.Join(migrationState(m), "; "))
 			}
 			busy = busy || m.Progress != nil
 		}
@@ -95,6 +101,9 @@ func migrationState(m record.Migration) (parts []string) {
 	case m.Version > 0:
 		parts = append(parts, fmt.Sprintf("version %d, up to date", m.Version))
 	}
+	if m.Place == record.InTables {
+		parts = append(parts, "in tables")
+	}
 	if p := m.Progress; p != nil {
 		what := strings.Join(p.What, ", ")
 		switch {
@@ -115,7 +124,7 @@ var migrateDiffVerb = verb.Verb{
 		o := &usersOptions{}
 		check := func(rest []string) error { return verb.Mistakes(verb.NoArguments(rest), o.check("url")) }
 		return verb.Action{Settings: o.settings(app), Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
-			all, err := o.migrations(ctx, false)
+			all, err := o.migrations(ctx, false, nil)
 			if err != nil {
 				return err
 			}

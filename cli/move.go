@@ -8,12 +8,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/transfer"
 	"github.com/skerrydb/skerry/web/transfers"
 )
@@ -173,6 +175,9 @@ func (o *moveOptions) move(ctx context.Context, p verb.Process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closing()) }()
+	if about.Outside != "" {
+		return engine.Errorf(engine.CodeUnsupported, "the source has %s in tables, and a move copies keys: convert them first, while a server of the source runs, with `skerry migrate convert --to keys --wait`", about.Outside)
+	}
 	dst, err := o.target(ctx, p, about)
 	if err != nil {
 		return err
@@ -191,11 +196,23 @@ func (o *moveOptions) move(ctx context.Context, p verb.Process) (err error) {
 	if o.json {
 		return verb.PrintJSON(p.Stdout, res)
 	}
-	_, err = fmt.Fprintf(p.Stdout, `moved %s, %s, all of it compared; %s applied meanwhile
+	if _, err = fmt.Fprintf(p.Stdout, `moved %s, %s, all of it compared; %s applied meanwhile
 source: %s takes no more writes; its last position is %d
 target: %s is complete at position %d; serve it and direct clients there
 writes were stopped for %v
-`, verb.Plural(int(res.Pairs), "pair"), verb.FormatSize(res.Bytes), verb.Plural(int(res.Changes), "change"), verb.Redacted(o.from), res.From, verb.Redacted(o.to), res.To, res.Paused.Round(time.Millisecond))
+`, verb.Plural(int(res.Pairs), "pair"), verb.FormatSize(res.Bytes), verb.Plural(int(res.Changes), "change"), verb.Redacted(o.from), res.From, verb.Redacted(o.to), res.To, res.Paused.Round(time.Millisecond)); err != nil {
+		return err
+	}
+	return hintTables(ctx, p, dst)
+}
+
+// hintTables says how collections that have arrived in keys come into tables, if new ones would be there.
+func hintTables(ctx context.Context, p verb.Process, dst engine.Engine) (err error) {
+	var names []string
+	if _, err = dst.View(ctx, engine.Read{}, func(tx engine.Tx) (err error) { names, err = keys.Behind(tx); return err }); err != nil || len(names) == 0 {
+		return err
+	}
+	_, err = fmt.Fprintf(p.Stdout, "the records of %s are in keys: once a server runs on the target, `skerry migrate convert --to tables` puts them into tables\n", strings.Join(names, ", "))
 	return err
 }
 

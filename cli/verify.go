@@ -47,7 +47,7 @@ printed hash of the last change elsewhere and compare it.`,
 // verify asks for the verification of collections, of all if none is named.
 func (o *usersOptions) verify(ctx context.Context, names []string) (found []api.Verified, err error) {
 	if len(names) == 0 {
-		all, err := o.migrations(ctx, false)
+		all, err := o.migrations(ctx, false, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -18,13 +18,6 @@ const (
 	InTables Place = "tables"
 )
 
-func placeOf(k *keys.Collection) Place {
-	if k.InTables() {
-		return InTables
-	}
-	return InKeys
-}
-
 // Convert begins to move the records of the named collections, or of all if none is named, to another place, and returns the
 // names of those that are not there yet. Run does it in small steps while requests are served; Migrations has the progress.
 // Nothing else changes: revisions, history, chain, cursors and past states stay the same, and subscriptions see nothing.
@@ -63,6 +56,21 @@ func (db *DB) Convert(ctx context.Context, names []string, to Place) (begun []st
 		return nil, err
 	}
 	return begun, nil
+}
+
+// at returns c with the places in which the collections of now are stored.
+func (c *catalog) at(now *catalog) *catalog {
+	if c.epoch == now.epoch {
+		return c
+	}
+	var all []*keys.Collection
+	for _, k := range c.all {
+		if n := now.byID(k.ID); n != nil {
+			k = k.At(n)
+		}
+		all = append(all, k)
+	}
+	return newCatalog(c.epoch, all)
 }
 
 // giveUp notes that the work of a collection cannot go on because of err, if it is a conversion and err will not pass: the

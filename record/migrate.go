@@ -23,7 +23,7 @@ type Migration struct {
 	Version    uint64        `json:"version"` // of the stored description; 0: there is none
 	Steps      []schema.Step `json:"steps,omitempty"`
 	Refused    string        `json:"refused,omitempty"` // why there are no steps to the other description
-	Place      Place         `json:"place,omitempty"`   // where the records are; only of Migrations
+	Place      Place         `json:"place,omitempty"`   // where the records are, "" if in keys; only of Migrations
 	Progress   *Progress     `json:"progress,omitempty"`
 }
 
@@ -75,8 +75,8 @@ func (db *DB) Migrations(ctx context.Context) (all []Migration, err error) {
 			return err
 		}
 		for i := range all {
-			if k := c.byName[all[i].Collection]; k != nil {
-				all[i].Place = placeOf(k.Collection)
+			if k := c.byName[all[i].Collection]; k != nil && k.InTables() {
+				all[i].Place = InTables
 			}
 		}
 		return addProgress(tx, c, &all)
@@ -473,10 +473,10 @@ func (db *DB) workStep(ctx context.Context) (more bool, err error) {
 		return err
 	})
 	for _, id := range pending {
-		if err != nil {
+		if err != nil && !engine.Retryable(err) {
 			return false, err
 		}
-		_, err = db.eng.Update(ctx, func(tx engine.Tx) error {
+		_, err1 := db.eng.Update(ctx, func(tx engine.Tx) error {
 			c, err := db.load(tx)
 			if err != nil {
 				return err
@@ -492,7 +492,7 @@ func (db *DB) workStep(ctx context.Context) (more bool, err error) {
 			}
 			return nil
 		})
-		err = db.giveUp(ctx, id, err)
+		err = cmp.Or(err, db.giveUp(ctx, id, err1)) // one that has to wait does not stop the others
 	}
 	return len(pending) > 0, err
 }

@@ -19,6 +19,7 @@ type matcher struct {
 	reads   int // receivers whose conditions look at more than the change: with a test, or at marks
 
 	tx      engine.Tx   // while a change is matched; nil if no condition needs it
+	reading *catalog    // with tx: catalog, with what is known in tx of where records are
 	touched []*receiver // scratch of apply
 }
 
@@ -108,7 +109,7 @@ func (m *matcher) test(p *part, a Actor) match.Test {
 		ids = query.IsOneOf(p.ids...)
 	}
 	return func(row query.Row) (bool, error) {
-		t := m.db.newTx(m.tx, m.catalog, a)
+		t := m.db.newTx(m.tx, m.reading, a)
 		for _, x := range []struct {
 			cond *query.Cond
 			env  *query.Env
@@ -166,17 +167,28 @@ func (m *matcher) use(now *catalog) {
 	if was == nil || was.epoch == now.epoch {
 		return
 	}
+	alike := sameAll(was, now)
 	for name, in := range m.rooms {
 		switch c := now.byName[name]; {
 		case c == nil && in.c.ID != 0:
 			m.endRoom(in, unknownCollection(name))
 		case c == nil:
-		case c.ID != in.c.ID || !same(c, in.c) || in.tests > 0:
+		case c.ID != in.c.ID || !same(c, in.c) || in.tests > 0 && !alike:
 			m.endRoom(in, engine.Errorf(engine.CodeTruncated, "collection %s was changed: subscribe again", name))
 		default:
 			in.c = c
 		}
 	}
+}
+
+// sameAll reports whether two catalogs have the same descriptions: an index was built, or records were converted.
+func sameAll(a, b *catalog) bool {
+	for name, c := range a.byName {
+		if n := b.byName[name]; n == nil || n.ID != c.ID || !same(n, c) {
+			return false
+		}
+	}
+	return len(a.byName) == len(b.byName)
 }
 
 // same reports whether two descriptions of a collection are the same, apart from what is stored of its indexes.
@@ -197,16 +209,23 @@ func (m *matcher) apply(ctx context.Context, c engine.Change) {
 		return
 	}
 	if m.reads == 0 {
-		m.match(c, steps)
+		_ = m.match(c, steps) // it reads nothing
 		m.flush(c.Pos)
 		return
 	}
 	_, err = m.db.eng.View(ctx, engine.Read{Level: engine.Local}, func(tx engine.Tx) error {
 		m.drop() // what an earlier run has found
-		m.tx = tx
-		m.match(c, steps)
-		m.tx = nil
-		return nil
+		m.tx, m.reading = tx, m.catalog
+		if keys.HasTables(tx) { // they may have been converted since the catalog was read
+			now, err := m.db.load(tx)
+			if err != nil {
+				return err
+			}
+			m.reading = m.catalog.at(now)
+		}
+		err := m.match(c, steps)
+		m.tx, m.reading = nil, nil
+		return err
 	})
 	if err != nil {
 		m.drop()
@@ -219,8 +238,8 @@ func (m *matcher) apply(ctx context.Context, c engine.Change) {
 // ops are the names of what a change may be for a subscriber.
 var ops = [...]string{match.Enter: "create", match.Update: "update", match.Leave: "delete"}
 
-// match finds the events of a change.
-func (m *matcher) match(c engine.Change, steps []*keys.Step) {
+// match finds the events of a change. An error means that the view may succeed if it runs again.
+func (m *matcher) match(c engine.Change, steps []*keys.Step) error {
 	for _, s := range steps {
 		in := m.byID[s.Collection]
 		if in == nil {
@@ -235,7 +254,9 @@ func (m *matcher) match(c engine.Change, steps []*keys.Step) {
 			continue
 		}
 		if before != nil && in.marks.Len() > 0 {
-			if err := m.addMarks(in, s, before); err != nil {
+			if err := m.addMarks(in, s, before); engine.Retryable(err) {
+				return err
+			} else if err != nil {
 				m.endSet(&in.marks, err)
 			}
 		}
@@ -255,11 +276,12 @@ func (m *matcher) match(c engine.Change, steps []*keys.Step) {
 			})
 		}
 	}
+	return nil
 }
 
 // addMarks adds to a record before a step who had updated, deleted and restored it, and when, from the history.
 func (m *matcher) addMarks(in *room, s *keys.Step, before *keys.Doc) error {
-	known, err := s.Marks(m.tx, in.c.Collection, before)
+	known, err := s.Marks(m.tx, m.reading.byName[in.c.Name].Collection, before)
 	if err == nil && !known {
 		err = engine.Errorf(engine.CodeTruncated, "who had updated, deleted or restored record %s of %s before a change, and when, is not kept any more: subscribe again", s.ID, in.c.Name)
 	}

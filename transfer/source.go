@@ -134,6 +134,14 @@ func (s source) About(ctx context.Context) (About, error) {
 	return a, err
 }
 
+// allInKeys returns an error if the source has data that is in no key.
+func (a About) allInKeys() error {
+	if a.Outside == "" {
+		return nil
+	}
+	return engine.Errorf(engine.CodeUnsupported, "the source has %s in tables of its own; a move copies keys only", a.Outside)
+}
+
 func readMark(tx engine.Tx) (m Mark, err error) {
 	val, ok, err := tx.Get([]byte(markKey))
 	if err != nil || !ok {

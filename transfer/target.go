@@ -55,8 +55,8 @@ func (m *mover) check(ctx context.Context) (About, error) {
 			return about, err
 		}
 	}
-	if about.Outside != "" {
-		return about, engine.Errorf(engine.CodeUnsupported, "the source has %s in tables of its own; a move copies keys only", about.Outside)
+	if err := about.allInKeys(); err != nil {
+		return about, err
 	}
 	if about.Foreign != nil {
 		return about, engine.Errorf(engine.CodeUnsupported, "the source has the key %q; keys that begin with a zero byte belong to moves and are not copied", about.Foreign)

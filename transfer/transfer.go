@@ -290,6 +290,9 @@ func (m *mover) follow(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read the source: %w", err)
 		}
+		if err := about.allInKeys(); err != nil { // they were converted meanwhile
+			return err
+		}
 		if err := m.catchUp(ctx, about.Position); err != nil {
 			return err
 		}
@@ -306,6 +309,11 @@ func (m *mover) cut(ctx context.Context) error {
 	pos, at, err := m.src.Mark(ctx, Mark{Move: m.st.Move, To: m.o.To, Fenced: true})
 	if err != nil {
 		return fmt.Errorf("stop the writes of the source: %w", err)
+	}
+	if about, err := m.src.About(ctx); err != nil {
+		return fmt.Errorf("read the source: %w", err)
+	} else if err := about.allInKeys(); err != nil {
+		return fmt.Errorf("%w: --abandon lets it take writes again", err)
 	}
 	if err := m.catchUp(ctx, pos); err != nil {
 		return err

@@ -291,3 +291,48 @@ func TestQuietly(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDroppedTable drops a table after a view has read its name. No snapshot keeps the table, so the view runs again and
+// reads the name of the next one. A table that nobody replaced is an error.
+func TestDroppedTable(t *testing.T) {
+	d, _ := fresh(t, Options{})
+	put := func(name string) func(tx SQL) error {
+		return func(tx SQL) error {
+			return errors.Join(tx.(engine.Tx).Put([]byte("name"), []byte(name)), tx.Queue("CREATE TABLE "+name+" (id int, v int)"))
+		}
+	}
+	update(t, d, put("one"))
+	runs, last := 0, ""
+	view := func(between func()) error {
+		runs = 0
+		_, err := d.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
+			runs++
+			for range 2 { // the second read begins the snapshot
+				name, _, err := tx.Get([]byte("name"))
+				if err != nil {
+					return err
+				}
+				last = string(name)
+			}
+			between()
+			rows, err := tx.(Querier).Query("SELECT id FROM " + last)
+			if err == nil {
+				rows.Close()
+				err = rows.Err()
+			}
+			return err
+		})
+		return err
+	}
+	if err := view(func() {
+		if runs == 1 {
+			update(t, d, func(tx SQL) error { return errors.Join(put("two")(tx), tx.Queue("DROP TABLE one")) })
+		}
+	}); err != nil || runs != 2 || last != "two" {
+		t.Errorf("after %d runs: %q, %v; want 2 runs and two", runs, last, err)
+	}
+	update(t, d, func(tx SQL) error { return tx.Queue("DROP TABLE two") })
+	if err := view(func() {}); !errors.Is(err, engine.ErrCorrupt) || runs != 2 {
+		t.Errorf("without a table, after %d runs: %v", runs, err)
+	}
+}

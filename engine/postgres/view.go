@@ -17,7 +17,7 @@ import (
 // Its first read also reads the row of table pos and the announced keys, in the same snapshot,
 // so that a view of one read is one round trip and its position is exact. The second read
 // begins a REPEATABLE READ transaction. If that shows another position, fn runs again, from
-// the start in such a transaction.
+// the start in such a transaction. It also does, once, if a table is not there: no snapshot keeps a dropped table.
 func (d *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -26,7 +26,7 @@ func (d *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) 
 		return 0, engine.Errorf(engine.CodeUnsupported, "postgres: a standby may be behind, so it cannot serve linearizable reads: ask for a session or local one, or read from the primary")
 	}
 	giveUp := time.Now().Add(d.o.Patience)
-	whole := false
+	whole, gone := false, false
 	for try := 1; ; try++ {
 		if err := d.await(ctx, r.AtLeast); err != nil {
 			return 0, err
@@ -36,6 +36,9 @@ func (d *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) 
 		switch {
 		case t.stale:
 			whole = true
+			d.rerun.Add(1)
+		case !gone && sqlState(t.failed) == stateNoTable: // what says that there is one may be gone too by now
+			gone = true
 			d.rerun.Add(1)
 		case t.failed == nil && t.pos < r.AtLeast && err == nil:
 			// A standby, or one that was promoted, has not got there: await asks the server.

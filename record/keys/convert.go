@@ -55,6 +55,16 @@ const (
 // InTables reports whether the records are in the Driver of the engine, not in keys.
 func (c *Collection) InTables() bool { return c.place.native }
 
+// At returns c with its records where those of n, another description of it, are.
+func (c *Collection) At(n *Collection) *Collection {
+	x := *c
+	x.place = n.place
+	return &x
+}
+
+// HasTables reports whether the engine has a Driver of its own, so that records may be there.
+func HasTables(tx engine.Tx) bool { return native(tx).Driver != nil }
+
 // Convert begins to move the records of a collection to the Driver of the engine, or from there to keys. If they are there it
 // does nothing, or gives up a conversion to the other place. all are those of Load.
 func Convert(tx engine.Tx, all []*Collection, c *Collection, tables bool) (began bool, err error) {

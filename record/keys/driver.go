@@ -142,6 +142,20 @@ func (n Native) Outside(tx engine.Tx) (what string, err error) {
 	return "", nil
 }
 
+// Behind returns the names of collections that are in keys although new ones would be in the Driver of the engine.
+func Behind(tx engine.Tx) (names []string, err error) {
+	all, err := Load(tx)
+	if err != nil || !native(tx).Create {
+		return nil, err
+	}
+	for _, c := range all {
+		if !c.place.native {
+			names = append(names, c.Name)
+		}
+	}
+	return names, nil
+}
+
 // native returns what the engine has of its own, zero if it has nothing.
 func native(tx engine.Tx) (n Native) {
 	if a, ok := tx.(engine.Attacher); ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,9 @@ type MigrationRequest struct {
 	Down        bool     `json:"down,omitempty"`        // to the description before the last migration
 	AllowLoss   bool     `json:"allow_loss,omitempty"`
 	Drop        string   `json:"drop,omitempty"` // a collection to delete; the others are then left alone
+
+	// Convert is where the records of the collections are to be stored. Their descriptions are then left alone.
+	Convert record.Place `json:"convert,omitempty"`
 }
 
 // onRecords returns a handler for the records of the program, if there are any.
@@ -63,7 +67,7 @@ func (x *operation) migrate(r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		x.app.o.Logger.Info("an operator migrated records", "collections", len(done), "drop", m.Drop, "down", m.Down, "allow_loss", m.AllowLoss, "from", x.c.ClientIP())
+		x.app.o.Logger.Info("an operator migrated records", "collections", len(done), "drop", m.Drop, "convert", m.Convert, "down", m.Down, "allow_loss", m.AllowLoss, "from", x.c.ClientIP())
 		return sendJSON(x.c, http.StatusOK, Migrations{append([]record.Migration{}, done...)})
 	})
 }
@@ -147,12 +151,28 @@ func (x *operation) operate(r *http.Request, h func(x *operation, r *http.Reques
 
 func (a *app) migrate(ctx context.Context, m MigrationRequest) ([]record.Migration, error) {
 	if m.Drop != "" {
-		if m.Down || m.Collections != nil {
+		if m.Down || m.Collections != nil || m.Convert != "" {
 			return nil, engine.Errorf(engine.CodeInvalid, "drop is given alone")
 		}
 		return nil, a.o.Records.DropCollection(ctx, m.Drop, m.AllowLoss)
 	}
+	if m.Convert != "" {
+		if m.Down || m.AllowLoss {
+			return nil, engine.Errorf(engine.CodeInvalid, "convert is given alone or with collections")
+		}
+		return a.convert(ctx, m)
+	}
 	return a.o.Records.Migrate(ctx, record.MigrateOptions{Collections: m.Collections, Down: m.Down, AllowLoss: m.AllowLoss})
+}
+
+// convert begins to convert collections and returns the state of those that were begun.
+func (a *app) convert(ctx context.Context, m MigrationRequest) ([]record.Migration, error) {
+	begun, err := a.o.Records.Convert(ctx, m.Collections, m.Convert)
+	if err != nil || len(begun) == 0 {
+		return nil, err
+	}
+	all, err := a.o.Records.Migrations(ctx)
+	return slices.DeleteFunc(all, func(x record.Migration) bool { return !slices.Contains(begun, x.Collection) }), err
 }
 
 // Verified is the response to GET /records/verify.

@@ -16,7 +16,8 @@ func (d *Driver) Prepare(tx engine.Tx) error {
 			return err
 		}
 	}
-	return nil
+	n := 0 // what comes next is prepared before anything of the same round trip runs
+	return rowsOf(tx, "SELECT 1", nil, []any{&n}, func() bool { return false })
 }
 
 // Quietly implements keys.Converter.
@@ -26,6 +27,18 @@ func (d *Driver) Quietly(tx engine.Tx, fn func() error) error {
 		return err
 	}
 	return t.Quietly(fn)
+}
+
+// unused returns an error that will pass if somebody reads the tables of a collection that are to be dropped: all who write
+// would wait for him together with DROP TABLE.
+func (d *Driver) unused(tx engine.Tx, relation string) error {
+	n := 0
+	sql := "SELECT count(*) FROM pg_locks WHERE pid <> pg_backend_pid() AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND relation IN (to_regclass($1), to_regclass($2))"
+	args := []any{quote(d.documents, relation), quote(d.changes, relation)}
+	if err := rowsOf(tx, sql, args, []any{&n}, func() bool { return false }); err != nil || n == 0 {
+		return err
+	}
+	return engine.Errorf(engine.CodeUnavailable, "record: the tables %s are still being read, and are dropped afterwards", relation)
 }
 
 // appendRedacted is Append for a change that was redacted before it was copied.

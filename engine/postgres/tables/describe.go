@@ -209,6 +209,9 @@ func (d *Driver) Drop(tx engine.Tx, collection uint32) (int, error) {
 	if err != nil || relation == "" {
 		return 0, err
 	}
+	if err := d.unused(tx, relation); err != nil {
+		return 0, err
+	}
 	for _, sql := range []string{"DROP TABLE " + quote(d.documents, relation), "DROP TABLE " + quote(d.changes, relation)} {
 		if err := queue(tx, sql); err != nil {
 			return 0, err
