@@ -50,7 +50,7 @@ var law = map[string]may{
 
 	// engines
 	"engine/postgres":        {code: "btree engine github.com/jackc/pgx/v5/... github.com/jackc/pgx/v5", tests: "ci/eventually ci/pgserver ci/seed engine/enginetest"},
-	"engine/postgres/tables": {code: "engine record/expr record/keys record/query record/schema record/value github.com/jackc/pgx/v5", tests: "ci/pgserver ci/seed engine/postgres engine/testengine record"},
+	"engine/postgres/tables": {code: "engine record/expr record/keys record/query record/schema record/value github.com/jackc/pgx/v5", tests: "ci/pgserver ci/seed engine/postgres engine/testengine feed record"},
 	"engine/embedded":        {code: "engine btree journal peer raft spill", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
 	// the engine of the tests of capabilities, which names engines so that those need not

@@ -11,6 +11,13 @@ var _ keys.Converter = (*Driver)(nil)
 
 // Prepare implements keys.Converter.
 func (d *Driver) Prepare(tx engine.Tx) error {
+	encoding := ""
+	if err := rowsOf(tx, "SELECT current_setting('server_encoding')", nil, []any{&encoding}, func() bool { return false }); err != nil {
+		return err
+	}
+	if encoding != "UTF8" {
+		return engine.Errorf(engine.CodeUnsupported, "the database has encoding %s, which cannot hold every text; records in tables need UTF8", encoding)
+	}
 	for _, sql := range d.Setup() {
 		if err := queue(tx, sql); err != nil {
 			return err

@@ -20,6 +20,7 @@ import (
 	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/keys"
+	"github.com/skerrydb/skerry/record/schema"
 )
 
 var errKilled = errors.New("killed")
@@ -160,8 +161,10 @@ func (c *converted) step(t *testing.T) {
 		if w.Failed != "" {
 			return errors.New("the conversion failed: " + w.Failed)
 		}
-		w.Convert.Most = most
-		was := w.Convert.Stage
+		was := keys.Stage("")
+		if w.Convert != nil {
+			w.Convert.Most, was = most, w.Convert.Stage
+		}
 		if err := w.Step(m, all, all[0]); err != nil {
 			return err
 		}
@@ -250,6 +253,62 @@ func (c *converted) trim(t *testing.T) {
 	}
 }
 
+// migrate adds an index or drops it, in all databases. That it is built there is a part of steps.
+func (c *converted) migrate(t *testing.T) {
+	t.Helper()
+	const name = "late"
+	i := slices.IndexFunc(c.collection.Indexes, func(x schema.Index) bool { return x.Name == name })
+	if c.collection.Indexes = slices.Clone(c.collection.Indexes); i >= 0 {
+		c.collection.Indexes = slices.Delete(c.collection.Indexes, i, i+1)
+	} else {
+		c.collection.Indexes = append(c.collection.Indexes, schema.Index{Name: name, Fields: []schema.IndexField{{Name: "updated_by"}, {Name: "rev", Desc: true}}})
+	}
+	for i, eng := range c.open {
+		c.process[i] = c.records(t, eng)
+	}
+	c.dbs[1] = c.records(t, c.model)
+	for _, db := range []*record.DB{c.process[c.rng.IntN(2)], c.dbs[1]} {
+		if _, err := db.Migrate(t.Context(), record.MigrateOptions{}); err != nil {
+			t.Fatalf("SKERRY_SEED=%d: %v", c.s, err)
+		}
+	}
+	if err := finishWork(t, c.model); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// finishWork does steps of the work of all collections until nothing is left to do.
+func finishWork(t *testing.T, eng engine.Engine) error {
+	t.Helper()
+	for {
+		if more, err := stepWork(t, eng); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// stepWork does a step of the work of a collection, and reports whether there was any.
+func stepWork(t *testing.T, eng engine.Engine) (more bool, err error) {
+	t.Helper()
+	_, err = eng.Update(t.Context(), func(tx engine.Tx) error {
+		all, err := keys.Load(tx)
+		if err != nil {
+			return err
+		}
+		works, err := keys.Works(tx)
+		if more = len(works) > 0; err != nil || !more {
+			return err
+		}
+		for _, c := range all {
+			if c.ID == works[0].Collection {
+				return works[0].Step(tx, all, c)
+			}
+		}
+		return works[0].Step(tx, all, nil) // it was dropped
+	})
+	return more, err
+}
+
 // feed returns what the engine has told about records, apart from index entries, descriptions and unfinished work.
 func (c *converted) feed(t *testing.T, eng engine.Engine) (all []string) {
 	t.Helper()
@@ -317,6 +376,8 @@ func TestConvert(t *testing.T) {
 					c.reopen(t, c.rng.IntN(2), c.rng.IntN(2) == 0)
 				case 1:
 					c.verify(t)
+				case 2:
+					c.migrate(t)
 				}
 			default:
 				c.step(t)

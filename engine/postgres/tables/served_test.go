@@ -9,13 +9,15 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/pgserver"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/postgres"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/record"
-	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/schema"
 )
 
@@ -203,24 +205,7 @@ func TestConvertReader(t *testing.T) {
 	if _, err := c.process[1].Convert(t.Context(), nil, record.InTables); err != nil { // wherever it was created
 		t.Fatal(err)
 	}
-	work := func() error {
-		for {
-			left := 0
-			if _, err := c.open[0].Update(t.Context(), func(tx engine.Tx) error {
-				all, err := keys.Load(tx)
-				if err != nil {
-					return err
-				}
-				works, err := keys.Works(tx)
-				if left = len(works); err != nil || left == 0 {
-					return err
-				}
-				return works[0].Step(tx, all, all[0])
-			}); err != nil || left == 0 {
-				return err
-			}
-		}
-	}
+	work := func() error { return finishWork(t, c.open[0]) }
 	if err := work(); err != nil {
 		t.Fatal(err)
 	}
@@ -249,4 +234,68 @@ func TestConvertReader(t *testing.T) {
 	}
 	eventually.True(t, "the tables are dropped", func() bool { return work() == nil })
 	c.verify(t)
+}
+
+// TestConvertDrop drops a collection at each stage of a conversion. Nothing is left of it in either place.
+func TestConvertDrop(t *testing.T) {
+	for _, steps := range []int{1, 4} { // while it is copied, and when the old place is to be emptied
+		for _, to := range []record.Place{record.InTables, record.InKeys} {
+			c := newConverted(t, seed.Of(t))
+			db, eng := c.process[0], c.open[0]
+			if _, err := db.Update(t.Context(), record.Program(), func(tx *record.Tx) error {
+				_, err := tx.Create("c", "a", []byte(`{}`))
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for _, place := range []record.Place{map[record.Place]record.Place{record.InTables: record.InKeys, record.InKeys: record.InTables}[to], to} {
+				if err := finishWork(t, eng); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := db.Convert(t.Context(), nil, place); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range steps {
+				if _, err := stepWork(t, eng); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := db.DropCollection(t.Context(), "c", true); err != nil {
+				t.Fatal(err)
+			}
+			if err := finishWork(t, eng); err != nil {
+				t.Fatal(err)
+			}
+			if left := leftOver(t, eng); len(left) > 0 {
+				t.Errorf("dropped after %d steps to %s: %v is left", steps, to, left)
+			}
+		}
+	}
+}
+
+// leftOver returns what is stored of collections that are not there: keys besides the epoch and the last number, and tables.
+func leftOver(t *testing.T, eng engine.Engine) (left []string) {
+	t.Helper()
+	if _, err := eng.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
+		left = nil
+		for p, err := range tx.Scan([]byte("r"), []byte("s")) {
+			if err != nil {
+				return err
+			}
+			if p.Key[1] != 'e' && p.Key[1] != 'n' {
+				left = append(left, fmt.Sprintf("%q", p.Key))
+			}
+		}
+		rows, err := tx.(postgres.Querier).Query("SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE relkind = 'r' AND relname NOT LIKE '\\_%' AND nspname IN ('skerry_records', 'skerry_history')")
+		if err != nil {
+			return err
+		}
+		tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		left = append(left, tables...)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return left
 }
