@@ -160,7 +160,7 @@ func (t *slotTx) write(key, val []byte, until int64) error {
 	size := len(key) + len(val)
 	switch {
 	case t.size+size > MaxTxBytes:
-		return engine.Errorf(engine.CodeTxTooLarge, "a transaction writes at most %d bytes", MaxTxBytes)
+		return engine.Errorf(engine.CodeTxTooLarge, "redis: a transaction writes at most %d bytes (MaxTxBytes); use several", MaxTxBytes)
 	case u == nil && len(t.keys) >= MaxTxKeys:
 		return errManyKeys
 	case u == nil:

@@ -116,8 +116,11 @@ func (t *writeTx) write(key []byte, v btree.Value) error {
 		return err
 	}
 	size := len(key) + len(v.Bytes)
-	if t.size+size > MaxTxBytes || t.n == MaxTxWrites {
-		return engine.Errorf(engine.CodeTxTooLarge, "a transaction writes at most %d bytes and %d times", MaxTxBytes, MaxTxWrites)
+	switch {
+	case t.size+size > MaxTxBytes:
+		return engine.Errorf(engine.CodeTxTooLarge, "redis: a transaction writes at most %d bytes (MaxTxBytes); use several", MaxTxBytes)
+	case t.n == MaxTxWrites:
+		return engine.Errorf(engine.CodeTxTooLarge, "redis: a transaction writes at most %d times (MaxTxWrites); use several", MaxTxWrites)
 	}
 	t.size += size
 	t.n++

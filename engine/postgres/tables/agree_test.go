@@ -331,3 +331,33 @@ func TestDriversAgree(t *testing.T) {
 		t.Errorf("only %d changes and %d queries were possible", done, found)
 	}
 }
+
+// TestRefusedTexts: what PostgreSQL does not take as text is refused for the same reason by both drivers, and the transactions
+// beside it go on.
+func TestRefusedTexts(t *testing.T) {
+	p := newPair(t, rand.New(rand.NewPCG(1, 1)))
+	for _, bad := range []string{"a\x00", "\xff", "\xed\xa0\x80"} {
+		for what, fn := range map[string]func(tx *record.Tx) (any, error){
+			"get":     func(tx *record.Tx) (any, error) { return text(tx.Get("c", bad)) },
+			"past":    func(tx *record.Tx) (any, error) { return text(tx.GetAsOf("c", bad, record.Moment{Rev: 1})) },
+			"history": func(tx *record.Tx) (any, error) { return tx.History("c", bad, 0, 1) },
+			"create":  func(tx *record.Tx) (any, error) { return text(tx.Create("c", bad, []byte(`{}`))) },
+			"update":  func(tx *record.Tx) (any, error) { return text(tx.Update("c", bad, []byte(`{}`), 0)) },
+			"delete":  func(tx *record.Tx) (any, error) { return text(tx.Delete("c", bad, 0)) },
+			"restore": func(tx *record.Tx) (any, error) { return text(tx.Restore("c", bad, 0)) },
+			"revert":  func(tx *record.Tx) (any, error) { return text(tx.Revert("c", bad, 1, 0)) },
+			"purge":   func(tx *record.Tx) (any, error) { return nil, tx.Purge("c", bad, 0) },
+			"redact":  func(tx *record.Tx) (any, error) { return tx.Redact("c", bad, 0) },
+			"actor": func(tx *record.Tx) (any, error) {
+				return text(tx.As(record.Actor{ID: bad}).Create("c", "r1", []byte(`{}`)))
+			},
+			"request": func(tx *record.Tx) (any, error) {
+				return text(tx.As(record.Actor{Request: bad}).Create("c", "r1", []byte(`{}`)))
+			},
+		} {
+			if !p.both(t, fmt.Sprintf("%s %q", what, bad), true, fn) {
+				t.Errorf("%s %q: no error", what, bad)
+			}
+		}
+	}
+}
