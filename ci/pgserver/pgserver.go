@@ -47,6 +47,7 @@ type Server struct {
 	bin      string // folder of the programs
 	addr     string
 	settings []string // NAME=VALUE
+	disk     *Disk    // that it sees; nil: none
 }
 
 var shared struct {
@@ -83,12 +84,19 @@ func Start(tb testing.TB, settings ...string) *Server {
 func start(tb testing.TB, parent string, settings []string) *Server {
 	tb.Helper()
 	s := create(tb, parent, settings)
-	s.run(tb, "initdb", "-D", s.data(), "-A", "trust", "-U", Owner, "-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions")
+	s.init(tb)
+	return s
+}
+
+// init makes the data folder and starts the server.
+func (s *Server) init(tb testing.TB, more ...string) {
+	tb.Helper()
+	args := []string{"-D", s.data(), "-A", "trust", "-U", Owner, "-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions"}
+	s.run(tb, "initdb", append(args, more...)...)
 	if err := os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(hba), 0o644); err != nil {
 		tb.Fatal(err)
 	}
 	s.Restart(tb)
-	return s
 }
 
 // create makes the folder of a server within another one; "" is that for temporary files.
@@ -150,7 +158,12 @@ func (s *Server) command(tb testing.TB, name string, args ...string) *exec.Cmd {
 	tb.Helper()
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = "/"
-	if uid, gid := owner(tb); uid != os.Getuid() {
+	uid, gid := owner(tb)
+	if s.disk != nil {
+		enter := []string{"--mount", "--target", strconv.Itoa(s.disk.holder.Process.Pid), "--setuid", strconv.Itoa(uid), "--setgid", strconv.Itoa(gid), cmd.Path}
+		cmd = exec.Command("nsenter", append(enter, args...)...)
+		cmd.Dir = "/"
+	} else if uid != os.Getuid() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 	return cmd
