@@ -254,6 +254,9 @@ func (b *batch) commit() error {
 	if cerr := results.Close(); err == nil {
 		err = cerr
 	}
+	if err == nil {
+		err = synced(b.x.conn)
+	}
 	switch {
 	case b.failed != nil:
 		return b.blame(nil)

@@ -75,7 +75,7 @@ func newDB(cfg *pgx.ConnConfig, schema string, o Options) *DB {
 		}
 		return d.notOld(ctx, c)
 	}
-	cfg.AfterConnect = d.pin
+	cfg.AfterConnect, cfg.OnNotice = d.pin, noted
 	d.views, d.work = newPool(d, o.ViewConns, snapshotSQL), newPool(d, o.FeedConns, "")
 	d.sql = statements{
 		// The clock is read once the lock is held.

@@ -183,3 +183,49 @@ func TestDiskFull(t *testing.T) {
 	exec(t, at, "DROP FUNCTION full_disk CASCADE")
 	put(t, d, "a", "3")
 }
+
+// TestSynchronousCancelled cancels the wait for a synchronous standby, as operators do whose standby is away. PostgreSQL
+// reports success then, but the commit is acknowledged only once there is no standby to wait for.
+func TestSynchronousCancelled(t *testing.T) {
+	t.Parallel()
+	s := pgserver.Start(t)
+	at := s.URL("postgres")
+	d := openT(t, at, Options{Patience: time.Minute})
+	put(t, d, "a", "1")
+	exec(t, at, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+	const waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'skerry'"
+	done, last := make(chan error, 1), 1
+	for stuck := false; !stuck; { // the setting arrives a little later
+		last++
+		go func() {
+			_, err := d.Update(context.Background(), func(tx engine.Tx) error { return tx.Put([]byte("a"), fmt.Append(nil, last)) })
+			done <- err
+		}()
+		eventually.True(t, "a commit is acknowledged or waits for the standby", func() bool {
+			stuck = query[int](t, at, "SELECT count(*) "+waiting) > 0
+			return stuck || len(done) > 0
+		})
+		if !stuck {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 2 { // the commit, and one that asks for it
+		pid := query[int](t, at, "SELECT min(pid) "+waiting)
+		exec(t, at, fmt.Sprintf("SELECT pg_cancel_backend(%d)", pid))
+		eventually.True(t, "another session waits", func() bool {
+			return query[int](t, at, fmt.Sprintf("SELECT count(*) %s AND pid <> %d", waiting, pid)) > 0
+		})
+	}
+	if len(done) > 0 {
+		t.Errorf("a commit was acknowledged that no standby has: %v", <-done)
+	}
+	exec(t, at, "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
+	if err := <-done; err != nil {
+		t.Errorf("the commit once no standby is needed: %v", err)
+	}
+	if val, _, err := get(t.Context(), d, engine.Read{}, "a"); val != fmt.Sprint(last) || err != nil || d.settled.Load() != 1 {
+		t.Errorf("the value is %q, %v; %d commits were settled", val, err, d.settled.Load())
+	}
+}

@@ -192,3 +192,21 @@ func TestHalfOpenConnections(t *testing.T) {
 		p.free()
 	}
 }
+
+// TestOpenHalfOpen opens a server that accepts connections and never replies.
+func TestOpenHalfOpen(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(pgserver.Shared(t).URL("postgres") + "&connect_timeout=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newStuckable(t, u.Host)
+	u.Host = p.Addr().String()
+	p.stick(true)
+	d, err := Open(t.Context(), u, Options{})
+	if err == nil {
+		_ = d.Close()
+	}
+	wantCode(t, err, engine.CodeUnavailable, "the server did not reply in time")
+	wantCode(t, err, engine.CodeUnavailable, u.Host)
+}

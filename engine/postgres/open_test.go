@@ -3,12 +3,15 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/skerrydb/skerry/ci/pgserver"
 	"github.com/skerrydb/skerry/engine"
@@ -65,6 +68,7 @@ func TestOpenRefuses(t *testing.T) {
 		"a bad port":       {func(string) string { return "postgres://a:sesame@b:1?port=sesame" }, engine.CodeInvalid, "URL"},
 		"a bad schema":     {func(at string) string { return at + "&schema=pg_mine" }, engine.CodeInvalid, "pg_mine"},
 		"nobody listens":   {func(string) string { return "postgres://a:sesame@127.0.0.1:1/c" }, engine.CodeUnavailable, "127.0.0.1"},
+		"no PostgreSQL":    {func(string) string { return "postgres://a:sesame@" + speaker(t, "-ERR unknown command\r\n") + "/c" }, engine.CodeUnavailable, "127.0.0.1"},
 		"a wrong password": {func(at string) string { return as(t, at, "mallory", "sesames") }, engine.CodeUnauthenticated, "password"},
 		"no database":      {func(at string) string { return strings.Replace(at, "?", "_none?", 1) }, engine.CodeInvalid, "CREATE DATABASE"},
 		"no schema":        {func(at string) string { return as(t, at, "mallory", "sesame") }, engine.CodeInvalid, `CREATE SCHEMA "skerry" AUTHORIZATION "mallory"`},
@@ -119,5 +123,49 @@ func TestDurable(t *testing.T) {
 	cut(enginetest.Adapt(t), at)
 	if _, err := d.Update(t.Context(), put); !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(err.Error(), "synchronous_commit") {
 		t.Errorf("an update after commits have become less durable: %v", err)
+	}
+}
+
+// speaker returns the address of a server that says something to everybody.
+func speaker(t *testing.T, text string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte(text))
+			_, _ = c.Read(make([]byte, 100))
+			_ = c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestOldVersion refuses servers by their version.
+func TestOldVersion(t *testing.T) {
+	s := server{version: 120022, first: "pg_catalog", readOnly: "off", encoding: "UTF8"}
+	wantCode(t, s.refuse(true), engine.CodeUnsupported, "the server is PostgreSQL 12.22; Skerry needs 13 or newer")
+	s.version = 130000
+	if err := s.refuse(true); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSeverity takes the severity of an error from the field that is not in the server's language.
+func TestSeverity(t *testing.T) {
+	for want, e := range map[bool]pgconn.PgError{
+		false: {Severity: "FEHLER", SeverityUnlocalized: "ERROR", Code: stateDiskFull},
+		true:  {Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01"},
+	} {
+		if lost(fmt.Errorf("commit: %w", &e)) != want {
+			t.Errorf("the session of %v is lost: %t", &e, !want)
+		}
 	}
 }

@@ -55,6 +55,27 @@ func (d *DB) pin(ctx context.Context, c *pgconn.PgConn) error {
 	return c.Exec(ctx, d.o.limits.pinSQL()).Close()
 }
 
+// unsynced is the key in a session's data under which noted remembers a notice.
+const unsynced = "skerry.unsynced"
+
+// noted looks for the notice that a commit did not wait for the synchronous standbys, because
+// an operator has cancelled that. PostgreSQL takes it for a success.
+func noted(c *pgconn.PgConn, n *pgconn.Notice) {
+	if n.Routine == "SyncRepWaitForLSN" { // the text is in the server's language
+		c.CustomData()[unsynced] = true
+	}
+}
+
+// synced returns an error if a commit of the session did not wait for synchronous standbys.
+func synced(conn *pgx.Conn) error {
+	if conn.PgConn().CustomData()[unsynced] != nil {
+		return errUnsynced
+	}
+	return nil
+}
+
+var errUnsynced = errors.New("waiting for the synchronous standbys was cancelled")
+
 // refusePooler returns an error if the server's connections are shared between sessions by
 // the transaction, as pgbouncer does in that mode: LISTEN and the identity of a session would
 // not work. One session leaves a mark. While another one is within a transaction, the first

@@ -64,5 +64,8 @@ func (x *executor) ask(b *batch, id []byte, backend int32) (committed bool, err 
 	if err := x.conn.SendBatch(ctx, &send).Close(); err != nil {
 		return false, err
 	}
+	if err := synced(x.conn); err != nil {
+		return false, err
+	}
 	return bytes.Equal(found, id), nil
 }
