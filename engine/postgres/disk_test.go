@@ -71,6 +71,9 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("a write after there was room again: %v", err)
 	}
 	f.kept(t)
+	if n := f.d.retries.Load(); n != 0 {
+		t.Errorf("writes to a full disk were tried again %d times", n)
+	}
 	if _, err := collect(t, f.d, 0, f.d.Position()); err != nil {
 		t.Errorf("changes: %v", err)
 	}

@@ -196,7 +196,7 @@ func TestSettingsRefused(t *testing.T) {
 		set, text string
 		code      engine.Code
 	}{
-		{"default_transaction_read_only = on", "default_transaction_read_only is on", engine.CodeReadOnly},
+		{"default_transaction_read_only = on", "an operator has switched off writes", engine.CodeReadOnly},
 		{"search_path = mine, pg_catalog", "has schema mine before pg_catalog", engine.CodeUnsupported},
 	} {
 		u, err := url.Parse(role(t, at, c.set))
@@ -233,8 +233,8 @@ func TestReadOnlyLater(t *testing.T) {
 		}
 	}
 	set("on", engine.CodeReadOnly)
-	if val, _, err := get(t.Context(), d, engine.Read{}, "a"); val != "1" || err != nil {
-		t.Errorf("a view while writes are switched off: %q, %v", val, err)
+	if _, _, err := get(t.Context(), d, engine.Read{}, "a"); err != nil {
+		t.Errorf("a view while writes are switched off: %v", err)
 	}
 	cut(enginetest.Adapt(t), s.URL("postgres"))
 	set("on", engine.CodeReadOnly)
