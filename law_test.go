@@ -50,7 +50,8 @@ var law = map[string]may{
 
 	// engines
 	"engine/postgres":        {code: "btree engine github.com/jackc/pgx/v5/... github.com/jackc/pgx/v5", tests: "ci/eventually ci/pgserver ci/seed engine/enginetest"},
-	"engine/postgres/tables": {code: "engine record/expr record/keys record/query record/schema record/value github.com/jackc/pgx/v5", tests: "ci/pgserver ci/seed engine/postgres engine/testengine feed record"},
+	"engine/postgres/tables": {code: "engine record/expr record/keys record/query record/schema record/value github.com/jackc/pgx/v5", tests: "ci/eventually ci/pgserver ci/seed engine/postgres engine/testengine feed github.com/jackc/pgx/v5/pgconn record"},
+	"engine/postgres/adopt":  {code: "engine engine/postgres engine/postgres/tables github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn record/schema", tests: "ci/pgserver ci/seed record record/keys"},
 	"engine/embedded":        {code: "engine btree journal peer raft spill", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
 	// the engine of the tests of capabilities, which names engines so that those need not
@@ -143,7 +144,7 @@ var law = map[string]may{
 	// assembly
 	".": {code: "auth engine feed gate kv mail proc record record/keys record/schema resp session transfer web web/acme web/api web/records web/transfers", tests: "auth/oidc ci/pgserver ci/redisserver engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
 	"cli": {
-		code:  ". archive cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/embedded engine/postgres engine/postgres/tables engine/redis journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
+		code:  ". archive cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
 		tests: "auth ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/verb":        {code: ". engine engine/embedded proc suggest github.com/BurntSushi/toml"},

@@ -21,7 +21,7 @@ import (
 func verbs(app App) []verb.Verb {
 	return append([]verb.Verb{
 		serve.Verb, dev.Init, dev.Verb, cluster.Verb, proceduresVerb, callVerb, usersVerb, exportVerb, importVerb, migrateVerb, rulesVerb, undoVerb,
-		verifyVerb, genVerb, checkVerb, backupVerb, restoreVerb, moveVerb, size.Verb, serve.Systemd, versionVerb,
+		verifyVerb, genVerb, checkVerb, backupVerb, restoreVerb, moveVerb, adoptVerb, size.Verb, serve.Systemd, versionVerb,
 	}, app.Verbs...)
 }
 

@@ -49,6 +49,9 @@ const (
 	fenceUp
 )
 
+// errAgain is why a batch fails for writeTx.Again.
+var errAgain = errors.New("another program has changed what a transaction has read")
+
 // errBlamed says that a batch must be tried again without the calls that have an error.
 var errBlamed = errors.New("a call of the batch failed")
 
@@ -116,6 +119,9 @@ func (x *executor) begin() (*batch, error) {
 		b.known = x.known.at(b.base)
 		return nil
 	})
+	if x.d.o.Attached != nil { // its statements may meet locks of other programs
+		send.Queue("SELECT set_config('lock_timeout', $1, true)", millis(rowLockTime))
+	}
 	if ask := x.expected(); len(ask) > 0 {
 		send.Queue(x.d.sql.many, ask).Query(func(rows pgx.Rows) error {
 			for _, key := range ask {
@@ -142,10 +148,16 @@ func (b *batch) blame(run []*call) error {
 	if culprit == nil {
 		culprit = run[len(run)-1]
 	}
-	if passing(b.failed) || lost(b.failed) {
+	switch state := sqlState(b.failed); {
+	case errors.Is(b.failed, errAgain):
+	case (state == stateLockTimeout || state == stateUnique) && culprit.runAgain(): // it will see what the other program did
+	case state == stateLockTimeout:
+		culprit.err = locked(b.failed)
+	case passing(b.failed) || lost(b.failed):
 		return b.failed
+	default:
+		culprit.err = b.x.d.explain(b.x.d.ctx, b.failed)
 	}
-	culprit.err = b.x.d.explain(b.x.d.ctx, b.failed)
 	return errBlamed
 }
 
@@ -243,7 +255,7 @@ func (b *batch) commit() error {
 	var err, ignored error
 	for i := 0; i < send.Len() && err == nil; i++ {
 		var tag pgconn.CommandTag
-		if tag, err = results.Exec(); err != nil && i < len(owners) && !lost(err) && !passing(err) {
+		if tag, err = results.Exec(); err != nil && i < len(owners) && !lost(err) && (!passing(err) || sqlState(err) == stateLockTimeout) {
 			b.failed, b.culprit = err, owners[i]
 		}
 		if n, ok := rows[i]; ok && err == nil && tag.RowsAffected() != n {

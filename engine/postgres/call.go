@@ -25,6 +25,7 @@ type call struct {
 	// Of the executor.
 	committed int // transactions in batches that are committed
 	next      int // the one to run next
+	again     int // how often it has met a row of another program, and was run again
 
 	// Final when done is closed; until then reset before every run.
 	pos      engine.Position
@@ -41,6 +42,12 @@ const (
 	callRan            // it has run; it may run again
 	callLeft           // the caller has returned: the function must not run again
 )
+
+// runAgain reports whether a call that has met a row of another program is run again.
+func (c *call) runAgain() bool {
+	c.again++
+	return c.again <= maxAgain
+}
 
 // panicked carries a panic of user code to the goroutine that made the call.
 type panicked struct{ value any }

@@ -33,6 +33,7 @@ const (
 	stateOtherType   = "42804"
 	stateDiskFull    = "53100"
 	stateNoRoom      = "53300" // too_many_connections
+	stateUnique      = "23505"
 	stateLockTimeout = "55P03"
 	stateCancelled   = "57014" // also statement_timeout
 	stateDamaged     = "XX001" // data_corrupted
@@ -76,6 +77,15 @@ func passing(err error) bool {
 func refusedTLS(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(x509.UnknownAuthorityError)) ||
 		strings.Contains(err.Error(), "server refused TLS connection")
+}
+
+// locked returns the error for a statement of a call that met a lock of another program.
+func locked(err error) *engine.Error {
+	where := ""
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Where != "" {
+		where = " (" + pe.Where + ")"
+	}
+	return engine.Errorf(engine.CodeUnavailable, "postgres: a transaction of another program has kept a row locked for more than %v%s: %w", rowLockTime, where, err)
 }
 
 // fault makes an engine error of one of the server or of the connection to it.

@@ -169,6 +169,9 @@ func (x *executor) connect() error {
 	if err := x.session.refuseWrites(); err != nil {
 		return err
 	}
+	if _, err := conn.Exec(ctx, "SELECT set_config('skerry.executor', $1, false)", x.d.schema); err != nil {
+		return err
+	}
 	return x.d.beginEpoch(ctx, conn)
 }
 

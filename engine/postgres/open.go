@@ -37,6 +37,21 @@ func Open(ctx context.Context, u *url.URL, o Options) (*DB, error) {
 	return d, nil
 }
 
+// Dial opens a connection to the database that u names, for statements that are not the engine's. It returns the schema
+// that the engine uses there. The password is in no error.
+func Dial(ctx context.Context, u *url.URL) (conn *pgx.Conn, schema string, err error) {
+	cfg, schema, err := parse(u)
+	if err != nil {
+		return nil, "", err
+	}
+	d := newDB(cfg, schema, Options{}.withDefaults())
+	defer d.Close() //nolint:errcheck // it has no connections
+	if conn, err = d.connect(ctx); err != nil {
+		return nil, "", d.fault(err)
+	}
+	return conn, schema, nil
+}
+
 // parse takes Skerry's parameters out of u and gives the rest to pgx.
 func parse(u *url.URL) (*pgx.ConnConfig, string, error) {
 	if u == nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {

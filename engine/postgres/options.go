@@ -29,15 +29,17 @@ const (
 
 // Bounds that are not options.
 const (
-	maxBatchCalls = 512              // calls that one batch begins
-	maxBatchBytes = 8 << 20          // a batch runs no further transaction once it has written so much
-	statementTime = 30 * time.Second // one round trip; the server is taken for lost after it
-	idleTime      = 60 * time.Second // a function that keeps the writer waiting for longer loses its batch
-	lockTime      = 10 * time.Second // how long a batch waits for those of other processes
-	probeTime     = 10 * time.Second // a round trip that asks for nothing but the position
-	pollEvery     = 2 * time.Second  // how often the position is read in case a notification was lost
+	maxBatchCalls = 512                    // calls that one batch begins
+	maxBatchBytes = 8 << 20                // a batch runs no further transaction once it has written so much
+	statementTime = 30 * time.Second       // one round trip; the server is taken for lost after it
+	idleTime      = 60 * time.Second       // a function that keeps the writer waiting for longer loses its batch
+	lockTime      = 10 * time.Second       // how long a batch waits for those of other processes
+	rowLockTime   = 100 * time.Millisecond // how long a batch waits for a row that another program has locked
+	probeTime     = 10 * time.Second       // a round trip that asks for nothing but the position
+	pollEvery     = 2 * time.Second        // how often the position is read in case a notification was lost
 	standbyPoll   = 20 * time.Millisecond
 	closeGrace    = 5 * time.Second // how long Close waits for a batch that is on its way
+	maxAgain      = 3               // how often a transaction is run again because of other programs
 	maxTries      = 20              // of one batch or view
 )
 

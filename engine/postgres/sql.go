@@ -42,6 +42,10 @@ type SQL interface {
 	// transaction: it is for those who store again, in another place, what is stored already. A
 	// key that is also written outside of Quietly is in the Change.
 	Quietly(fn func() error) error
+
+	// Again reports whether the transaction is run again, whatever its function returns, because another program has
+	// changed what it has read. After some times it returns false.
+	Again() bool
 }
 
 // queued is a statement that was not sent yet.
@@ -255,6 +259,15 @@ func (t *writeTx) silent() map[string]bool {
 		}
 	}
 	return all
+}
+
+// Again implements SQL.
+func (t *writeTx) Again() bool {
+	if t.ended || t.b.failed != nil || !t.c.runAgain() {
+		return false
+	}
+	t.b.failed = errAgain
+	return true
 }
 
 // changeOf returns the row for table change.

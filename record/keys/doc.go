@@ -101,6 +101,11 @@ const flagDeleted = 1
 //	format, flags, uvarint rev, uvarint form of the collection, then for each mark that is set: varint of its time in microseconds less that of the mark
 //	before, uvarint length of the actor, actor; then the data as JSON
 func appendDoc(dst []byte, c *Collection, d *Doc) []byte {
+	return c.Append(appendEnvelope(dst, d, c.form), d.Data)
+}
+
+// appendEnvelope appends what comes before the data.
+func appendEnvelope(dst []byte, d *Doc, form uint64) []byte {
 	flags := byte(0)
 	if d.Deleted {
 		flags = flagDeleted
@@ -111,7 +116,7 @@ func appendDoc(dst []byte, c *Collection, d *Doc) []byte {
 		}
 	}
 	dst = append(dst, docFormat, flags)
-	dst = binary.AppendUvarint(binary.AppendUvarint(dst, d.Rev), c.form)
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, d.Rev), form)
 	last := int64(0)
 	for _, m := range d.Marks {
 		if m.At.IsZero() {
@@ -123,7 +128,7 @@ func appendDoc(dst []byte, c *Collection, d *Doc) []byte {
 		dst = append(dst, m.By...)
 		last = at
 	}
-	return c.Append(dst, d.Data)
+	return dst
 }
 
 // readDoc reads what appendDoc has written. The result does not alias b.

@@ -188,12 +188,12 @@ func checkOrigin(by, request string) error {
 // stillThere returns the data of before as they are stored, perhaps for an earlier description of the collection, and
 // checks that no one has changed the record since before was read. The result is valid until the next write.
 func (c *Collection) stillThere(tx engine.Tx, before *Doc, id string) ([]byte, error) {
-	val, ok, err := c.driver().Document(tx, c, id)
+	val, ok, err := c.document(tx, id)
 	switch {
 	case err != nil:
 		return nil, err
 	case ok != (before != nil):
-		return nil, &StaleError{id}
+		return nil, c.stale(tx, id)
 	case !ok:
 		return nil, nil
 	}
@@ -203,7 +203,7 @@ func (c *Collection) stillThere(tx engine.Tx, before *Doc, id string) ([]byte, e
 		return nil, engine.Errorf(engine.CodeCorrupt, "record %s of %s: %w", id, c.Name, err)
 	}
 	if is.Rev != before.Rev {
-		return nil, &StaleError{id}
+		return nil, c.stale(tx, id)
 	}
 	return data, nil
 }

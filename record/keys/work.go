@@ -222,7 +222,12 @@ func (w *Work) batch(tx engine.Tx, d Driver, c *Collection, after string, n int)
 }
 
 // record does one record.
-func (w *Work) record(tx engine.Tx, c *Collection, s Document) error {
+func (w *Work) record(tx engine.Tx, c *Collection, s Document) (err error) {
+	if isWaiting(s.Val) {
+		if s.Val, _, err = c.document(tx, s.ID); err != nil {
+			return err
+		}
+	}
 	d, err := c.read(s.ID, s.Val)
 	if err != nil {
 		return err

@@ -22,7 +22,8 @@ func (d *Driver) create(c *keys.Collection) []string {
 			restored_at timestamptz, restored_by text COLLATE "C",
 			is_deleted boolean NOT NULL DEFAULT false,
 			data jsonb NOT NULL,
-			stored bytea NOT NULL)`,
+			stored bytea NOT NULL,
+			pending int NOT NULL DEFAULT 0)`,
 		"CREATE TABLE " + d.log(c) + ` (
 			id text COLLATE "C" NOT NULL,
 			rev bigint NOT NULL,
@@ -56,6 +57,9 @@ func (d *Driver) Describe(tx engine.Tx, c *keys.Collection) error {
 			return err
 		}
 	}
+	if err := queue(tx, "UPDATE "+d.registry()+" SET spec = $2::text::jsonb WHERE id = $1 AND spec <> $2::text::jsonb", int64(c.ID), spec(c)); err != nil {
+		return err
+	}
 	return d.build(tx, c)
 }
 
@@ -77,16 +81,19 @@ func (d *Driver) add(tx engine.Tx, c *keys.Collection) error {
 			return err
 		}
 	}
-	for _, sql := range d.create(c) {
+	for _, sql := range append(d.create(c), d.watch(c)...) {
 		if err := queue(tx, sql); err != nil {
 			return err
 		}
 	}
-	return queue(tx, "INSERT INTO "+d.registry()+" (id, relation, form) VALUES ($1, $2, $3)", int64(c.ID), c.Name, int64(c.Form()))
+	return queue(tx, "INSERT INTO "+d.registry()+" (id, relation, form, spec) VALUES ($1, $2, $3, $4::text::jsonb)", int64(c.ID), c.Name, int64(c.Form()), spec(c))
 }
 
 // show writes the data of all rows in the form of the description.
 func (d *Driver) show(tx engine.Tx, c *keys.Collection) error {
+	if err := d.takeAll(tx, c); err != nil {
+		return err
+	}
 	for x, err := range d.Documents(tx, c, "") {
 		if err != nil {
 			return err
@@ -217,7 +224,7 @@ func (d *Driver) Drop(tx engine.Tx, collection uint32) (int, error) {
 			return 0, err
 		}
 	}
-	for _, sql := range []string{"DELETE FROM " + d.registry() + " WHERE id = $1", "DELETE FROM " + d.indexes() + " WHERE collection = $1"} {
+	for _, sql := range []string{"DELETE FROM " + d.registry() + " WHERE id = $1", "DELETE FROM " + d.indexes() + " WHERE collection = $1", "DELETE FROM " + d.outbox() + " WHERE collection = $1"} {
 		if err := queue(tx, sql, int64(collection)); err != nil {
 			return 0, err
 		}
@@ -239,7 +246,7 @@ func (d *Driver) Indexed(tx engine.Tx, c *keys.Collection, x *keys.Doc) error {
 // Inspect implements keys.Driver: the indexes that the description asks for must be there and valid.
 func (d *Driver) Inspect(tx engine.Tx, c *keys.Collection, p keys.Part, _ []byte, _ int) (looked int, next []byte, err error) {
 	if p != keys.Indexes {
-		return 0, nil, nil // changes are stored once
+		return 0, nil, d.Guarded(tx, c) // changes are stored once
 	}
 	var have []string
 	var name string

@@ -194,15 +194,9 @@ func (f *search) rows(orders query.Orders, after []value.Value, n int) (all []*k
 	if after != nil {
 		w.after(orders, after)
 	}
-	var list []keys.Document
-	var x keys.Document
+	sql := "SELECT " + documentColumns + " FROM " + f.d.table(f.c) + w.text() + order(f.c, orders) + " LIMIT " + strconv.Itoa(n)
+	list, err := f.d.documentsOf(f.tx, f.c, sql, w.args, keys.MaxPageBytes)
 	size := 0
-	err = rowsOf(f.tx, "SELECT id, stored FROM "+f.d.table(f.c)+w.text()+order(f.c, orders)+" LIMIT "+strconv.Itoa(n), w.args, []any{&x.ID, &x.Val}, func() bool {
-		list = append(list, x)
-		size += len(x.Val)
-		x.Val = nil
-		return size <= keys.MaxPageBytes
-	})
 	for _, x := range list {
 		if err != nil {
 			break
@@ -210,6 +204,7 @@ func (f *search) rows(orders query.Orders, after []value.Value, n int) (all []*k
 		var d *keys.Doc
 		d, err = f.c.Read(x)
 		all = append(all, d)
+		size += len(x.Val)
 	}
 	return all, len(all) == n || size > keys.MaxPageBytes, err
 }

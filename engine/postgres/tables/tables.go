@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,15 +32,19 @@ type writer interface {
 	Queue(sql string, args ...any) error
 	Publish(writes ...engine.Write) error
 	Quietly(fn func() error) error
+	Again() bool
 }
 
 // Driver is a keys.Driver that stores records in tables. It has no state but its name, and is safe for concurrent use.
-type Driver struct{ documents, changes string }
+type Driver struct{ name, documents, changes string }
 
-// New returns the Driver whose tables are in the schemas NAME_records and NAME_history.
-func New(name string) *Driver { return &Driver{name + "_records", name + "_history"} }
+// New returns the Driver whose tables are in the schemas NAME_records and NAME_history. NAME is the schema of the engine.
+func New(name string) *Driver { return &Driver{name, name + "_records", name + "_history"} }
 
-var _ keys.Driver = (*Driver)(nil)
+var _ keys.Inbox = (*Driver)(nil)
+
+// Schema returns the schema of the tables of documents.
+func (d *Driver) Schema() string { return d.documents }
 
 // Setup returns the statements that create the schemas and what is in them besides the tables of collections. They may run
 // again.
@@ -47,8 +52,10 @@ func (d *Driver) Setup() []string {
 	return []string{
 		"CREATE SCHEMA IF NOT EXISTS " + quote(d.documents),
 		"CREATE SCHEMA IF NOT EXISTS " + quote(d.changes),
-		"CREATE TABLE IF NOT EXISTS " + d.registry() + ` (id bigint PRIMARY KEY, relation text COLLATE "C" NOT NULL UNIQUE, form bigint NOT NULL)`,
+		"CREATE TABLE IF NOT EXISTS " + d.registry() + ` (id bigint PRIMARY KEY, relation text COLLATE "C" NOT NULL UNIQUE, form bigint NOT NULL, spec jsonb NOT NULL)`,
 		"CREATE TABLE IF NOT EXISTS " + d.indexes() + ` (collection bigint, id int, definition text NOT NULL, PRIMARY KEY (collection, id))`,
+		d.fill(outbox),
+		d.fill(functions),
 	}
 }
 
@@ -100,12 +107,19 @@ func queue(tx engine.Tx, sql string, args ...any) error {
 	return t.Queue(sql, args...)
 }
 
-// Document implements keys.Driver.
+// Document implements keys.Driver. In a transaction that writes, other programs cannot change the record from then on.
 func (d *Driver) Document(tx engine.Tx, c *keys.Collection, id string) (val []byte, ok bool, err error) {
 	if keys.CheckID(id) != nil {
 		return nil, false, nil // PostgreSQL refuses texts with NUL or bytes that are not UTF-8
 	}
-	err = rowsOf(tx, "SELECT stored FROM "+d.table(c)+" WHERE id = $1", []any{id}, []any{&val}, func() bool { ok = true; return false })
+	var r document
+	sql := "SELECT " + documentColumns + " FROM " + d.table(c) + " WHERE id = $1"
+	if _, ok := tx.(writer); ok {
+		sql += " FOR NO KEY UPDATE"
+	}
+	if err = rowsOf(tx, sql, []any{id}, r.into(), func() bool { ok = true; return false }); err == nil && ok {
+		val, err = r.form(c)
+	}
 	return val, ok, err
 }
 
@@ -114,16 +128,10 @@ const chunk = 256
 
 // Documents implements keys.Driver.
 func (d *Driver) Documents(tx engine.Tx, c *keys.Collection, after string) iter.Seq2[keys.Document, error] {
-	sql := fmt.Sprintf("SELECT id, stored FROM %s WHERE id > $1 ORDER BY id LIMIT %d", d.table(c), chunk)
+	sql := fmt.Sprintf("SELECT %s FROM %s WHERE id > $1 ORDER BY id LIMIT %d", documentColumns, d.table(c), chunk)
 	return func(yield func(keys.Document, error) bool) {
 		for {
-			var all []keys.Document
-			var x keys.Document
-			err := rowsOf(tx, sql, []any{after}, []any{&x.ID, &x.Val}, func() bool {
-				all = append(all, x)
-				x.Val = nil // so that the next row does not reuse it
-				return true
-			})
+			all, err := d.documentsOf(tx, c, sql, []any{after}, math.MaxInt)
 			if err != nil {
 				yield(keys.Document{}, err)
 				return
@@ -156,11 +164,15 @@ func (d *Driver) Put(tx engine.Tx, c *keys.Collection, before, after *keys.Doc, 
 	if err := d.check(tx, c, before, after); err != nil {
 		return err
 	}
-	args := append([]any{after.ID, int64(after.Rev), after.Deleted, string(c.AppendPublic(nil, after.Data)), val}, marks(after)...)
-	if err := t.Queue(d.upsert(c), args...); err != nil {
+	if err := t.Queue(d.upsert(c), rowOf(c, after, val)...); err != nil {
 		return err
 	}
 	return t.Publish(engine.Write{Key: keys.DocumentKey(c, after.ID), Val: val})
+}
+
+// rowOf returns the columns of a record.
+func rowOf(c *keys.Collection, x *keys.Doc, val []byte) []any {
+	return append([]any{x.ID, int64(x.Rev), x.Deleted, string(c.AppendPublic(nil, x.Data)), val}, marks(x)...)
 }
 
 func (d *Driver) upsert(c *keys.Collection) string {
