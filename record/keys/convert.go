@@ -65,6 +65,9 @@ func (c *Collection) At(n *Collection) *Collection {
 // HasTables reports whether the engine has a Driver of its own, so that records may be there.
 func HasTables(tx engine.Tx) bool { return native(tx).Driver != nil }
 
+// Converting reports whether the records are being copied to another place.
+func (c *Collection) Converting() bool { return c.place.also }
+
 // Convert begins to move the records of a collection to the Driver of the engine, or from there to keys. If they are there it
 // does nothing, or gives up a conversion to the other place. all are those of Load.
 func Convert(tx engine.Tx, all []*Collection, c *Collection, tables bool) (began bool, err error) {
@@ -88,22 +91,38 @@ func Convert(tx engine.Tx, all []*Collection, c *Collection, tables bool) (began
 		v.Stage, v.Sweep, v.Tables, w.Failed = SweepOld, v.Tables, tables, ""
 		n.place, err = placeOf(c.place.native, false, own)
 	default:
-		var k Counters
-		if k, err = ReadCounters(tx, c); err == nil {
-			w.Convert = &Conversion{Tables: tables, Stage: CopyDocuments, Until: k.Seq}
-			n.place, err = placeOf(c.place.native, true, own)
-		}
+		w.Convert = &Conversion{Tables: tables, Stage: CopyDocuments}
+		n.place, err = placeOf(c.place.native, true, own)
 		if err == nil && tables {
 			err = own.Prepare(tx)
 		}
 	}
 	if err == nil {
-		err = w.save(tx)
+		err = Save(tx, all, &n) // from now on other programs cannot change the records
+	}
+	if err == nil && w.Convert.Stage == CopyDocuments {
+		err = w.until(tx, c)
 	}
 	if err != nil {
 		return false, err
 	}
-	return true, Save(tx, all, &n)
+	return true, w.save(tx)
+}
+
+// until notes which changes are there, after those of other programs were taken in.
+func (w *Work) until(tx engine.Tx, c *Collection) error {
+	for {
+		taken, err := TakeIn(tx, c, "", MaxTake)
+		if err != nil {
+			return err
+		}
+		if len(taken) == 0 {
+			break
+		}
+	}
+	k, err := ReadCounters(tx, c)
+	w.Convert.Until = k.Seq
+	return err
 }
 
 // stepConvert does some of a Conversion.

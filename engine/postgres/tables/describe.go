@@ -44,7 +44,9 @@ func (d *Driver) create(c *keys.Collection) []string {
 // Describe implements keys.Driver. A description that changes the form of data writes the column data of all rows.
 func (d *Driver) Describe(tx engine.Tx, c *keys.Collection) error {
 	var form int64
-	err := rowsOf(tx, "SELECT form FROM "+d.registry()+" WHERE id = $1", []any{int64(c.ID)}, []any{&form}, func() bool { return false })
+	same := false
+	args := []any{int64(c.ID), spec(c)}
+	err := rowsOf(tx, "SELECT form, spec = $2::text::jsonb FROM "+d.registry()+" WHERE id = $1", args, []any{&form, &same}, func() bool { return false })
 	if err != nil {
 		return err
 	}
@@ -52,15 +54,27 @@ func (d *Driver) Describe(tx engine.Tx, c *keys.Collection) error {
 		if err := d.add(tx, c); err != nil {
 			return err
 		}
-	} else if form != int64(c.Form()) {
+		return d.build(tx, c)
+	}
+	if !same || form != int64(c.Form()) {
+		if err := d.lock(tx, c); err != nil {
+			return err
+		}
+		if err := queue(tx, "UPDATE "+d.registry()+" SET spec = $2::text::jsonb WHERE id = $1", args...); err != nil {
+			return err
+		}
+	}
+	if form != int64(c.Form()) {
 		if err := d.show(tx, c); err != nil {
 			return err
 		}
 	}
-	if err := queue(tx, "UPDATE "+d.registry()+" SET spec = $2::text::jsonb WHERE id = $1 AND spec <> $2::text::jsonb", int64(c.ID), spec(c)); err != nil {
-		return err
-	}
 	return d.build(tx, c)
+}
+
+// lock waits for the transactions of other programs that have changed the collection, and keeps others out until the end.
+func (d *Driver) lock(tx engine.Tx, c *keys.Collection) error {
+	return queue(tx, "SELECT pg_advisory_xact_lock(hashtext($1), $2)", d.documents, int32(c.ID))
 }
 
 // add creates the tables of a new collection. Those of another one with its name, which is being dropped, get another name.

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -49,14 +50,16 @@ func (d *Driver) Schema() string { return d.documents }
 // Setup returns the statements that create the schemas and what is in them besides the tables of collections. They may run
 // again.
 func (d *Driver) Setup() []string {
-	return []string{
+	all := []string{
 		"CREATE SCHEMA IF NOT EXISTS " + quote(d.documents),
 		"CREATE SCHEMA IF NOT EXISTS " + quote(d.changes),
 		"CREATE TABLE IF NOT EXISTS " + d.registry() + ` (id bigint PRIMARY KEY, relation text COLLATE "C" NOT NULL UNIQUE, form bigint NOT NULL, spec jsonb NOT NULL)`,
 		"CREATE TABLE IF NOT EXISTS " + d.indexes() + ` (collection bigint, id int, definition text NOT NULL, PRIMARY KEY (collection, id))`,
-		d.fill(outbox),
-		d.fill(functions),
 	}
+	for _, sql := range slices.Concat(outbox, functions) {
+		all = append(all, d.fill(sql))
+	}
+	return all
 }
 
 // quote quotes an identifier.

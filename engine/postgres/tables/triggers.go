@@ -23,8 +23,7 @@ import (
 //
 // The functions have the rights of their owner, because a program may have rights on one table only. So nobody else may
 // execute them, and their search_path is empty.
-const functions = `
-CREATE OR REPLACE FUNCTION RECORDS._catch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $catch$
+var functions = []string{`CREATE OR REPLACE FUNCTION RECORDS._catch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $catch$
 DECLARE
 	spec jsonb;
 	name text;
@@ -61,8 +60,13 @@ BEGIN
 		END IF;
 	END IF;
 
+	PERFORM pg_advisory_xact_lock_shared(hashtext(TG_TABLE_SCHEMA), TG_ARGV[0]::int); -- the description stays until the end
 	SELECT c.spec INTO spec FROM RECORDS._collections c WHERE c.id = TG_ARGV[0]::bigint;
-	IF spec IS NULL OR jsonb_typeof(NEW.data) <> 'object' THEN
+	IF NOT (spec -> 'open')::boolean IS TRUE THEN
+		RAISE EXCEPTION 'the records of % are being moved from or to this table, or were dropped', TG_TABLE_NAME
+			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Write to them through Skerry until that is done.';
+	END IF;
+	IF jsonb_typeof(NEW.data) <> 'object' THEN
 		RAISE EXCEPTION 'the data of record % of % must be a JSON object', NEW.id, TG_TABLE_NAME USING ERRCODE = 'check_violation';
 	END IF;
 	IF octet_length(NEW.data::text) > MAXDATA THEN
@@ -123,9 +127,7 @@ BEGIN
 	END IF;
 	RETURN NEW;
 END
-$catch$;
-
-CREATE OR REPLACE FUNCTION RECORDS._note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $note$
+$catch$`, `CREATE OR REPLACE FUNCTION RECORDS._note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $note$
 BEGIN
 	IF TG_OP = 'UPDATE' THEN
 		IF NEW.pending = OLD.pending THEN
@@ -137,28 +139,23 @@ BEGIN
 			coalesce(nullif(current_setting('skerry.actor', true), ''), 'sql:' || session_user), coalesce(current_setting('skerry.request', true), ''));
 	RETURN NULL;
 END
-$note$;
-
-CREATE OR REPLACE FUNCTION RECORDS._stale() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $stale$
+$note$`, `CREATE OR REPLACE FUNCTION RECORDS._stale() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $stale$
 BEGIN
 	RAISE EXCEPTION 'another program has changed record % of %', OLD.id, TG_TABLE_NAME USING ERRCODE = 'serialization_failure';
 END
-$stale$;
-
-CREATE OR REPLACE FUNCTION RECORDS._refuse() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $refuse$
+$stale$`, `CREATE OR REPLACE FUNCTION RECORDS._refuse() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $refuse$
 BEGIN
 	RAISE EXCEPTION 'records of % cannot be truncated', TG_TABLE_NAME USING ERRCODE = 'check_violation', HINT = 'DELETE moves records into the trash.';
 END
-$refuse$;
-
-REVOKE ALL ON FUNCTION RECORDS._catch() FROM PUBLIC;
-REVOKE ALL ON FUNCTION RECORDS._note() FROM PUBLIC;
-REVOKE ALL ON FUNCTION RECORDS._stale() FROM PUBLIC;
-REVOKE ALL ON FUNCTION RECORDS._refuse() FROM PUBLIC;
-`
+$refuse$`,
+	`REVOKE ALL ON FUNCTION RECORDS._catch() FROM PUBLIC`,
+	`REVOKE ALL ON FUNCTION RECORDS._note() FROM PUBLIC`,
+	`REVOKE ALL ON FUNCTION RECORDS._stale() FROM PUBLIC`,
+	`REVOKE ALL ON FUNCTION RECORDS._refuse() FROM PUBLIC`,
+}
 
 // outbox has the changes of other programs that wait, in the order in which they took the lock on their row.
-const outbox = `CREATE TABLE IF NOT EXISTS RECORDS._outbox (
+var outbox = []string{`CREATE TABLE IF NOT EXISTS RECORDS._outbox (
 	n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	collection bigint NOT NULL,
 	id text COLLATE "C" NOT NULL,
@@ -166,9 +163,9 @@ const outbox = `CREATE TABLE IF NOT EXISTS RECORDS._outbox (
 	data jsonb NOT NULL,
 	at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	"by" text NOT NULL,
-	request text NOT NULL);
-CREATE INDEX IF NOT EXISTS _outbox_record ON RECORDS._outbox (collection, id, n);
-`
+	request text NOT NULL)`,
+	`CREATE INDEX IF NOT EXISTS _outbox_record ON RECORDS._outbox (collection, id, n)`,
+}
 
 // triggers are those of a table: their names, and what they do. TABLE, COLLECTION and EXECUTOR stand for the table, the
 // number of its collection, and the value of skerry.executor.
@@ -209,7 +206,7 @@ func spec(c *keys.Collection) string {
 			kinds[f.Name] = "secret"
 		}
 	}
-	text, err := json.Marshal(map[string]any{"fields": kinds, "extra": c.Extra})
+	text, err := json.Marshal(map[string]any{"fields": kinds, "extra": c.Extra, "open": c.InTables() && !c.Converting()})
 	if err != nil {
 		panic("BUG: " + err.Error()) // of texts and a bool
 	}
