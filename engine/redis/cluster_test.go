@@ -324,11 +324,16 @@ func TestClusterLater(t *testing.T) {
 		nodes[1].Do(t, "CONFIG", "SET", c.setting, c.good)
 		eventually.True(t, "writes succeed again", func() bool { return p.change(t.Context(), 0) == nil })
 	}
-	p.check(t, false)
 	for _, s := range nodes {
+		s.Do(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+	}
+	err := p.change(t.Context(), 0)
+	refusedWith(t, err, engine.CodeUnavailable, "min-replicas-to-write")
+	p.check(t, false) // its views read several keys, which a script compares
+	for _, s := range nodes {
+		s.Do(t, "CONFIG", "SET", "min-replicas-to-write", "0")
 		s.Do(t, "FLUSHALL")
 	}
-	var err error
 	eventually.True(t, "reads are refused", func() bool { _, err = p.look(t.Context(), 0); return err != nil })
 	refusedWith(t, err, engine.CodeCorrupt, "removed")
 	refusedWith(t, p.change(t.Context(), 0), engine.CodeCorrupt, "removed")

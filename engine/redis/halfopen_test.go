@@ -185,6 +185,36 @@ func TestMute(t *testing.T) {
 	}
 }
 
+// TestClusterHalfOpen mutes the connections to a node of a cluster.
+func TestClusterHalfOpen(t *testing.T) {
+	t.Parallel() // it waits for silence
+	s := redisserver.Cluster(t, 1)[0]
+	p := newProxy(t, s.Addr())
+	_, port, _ := net.SplitHostPort(p.Addr().String())
+	s.Do(t, "CONFIG", "SET", "cluster-announce-port", port)
+	u := at(SchemeCluster, s, "t:")
+	u.Host = p.Addr().String()
+	eng := open(t, u, Options{silence: 2 * time.Second})
+	defer eng.Close()
+	all := &pairs{eng: eng}
+	if err := all.change(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), mutedWithin)
+	defer cancel()
+	before := p.started.Load()
+	p.mute(false)
+	if err := all.change(ctx, 0); err != nil {
+		t.Errorf("a write: %v", err)
+	}
+	if n, err := all.look(ctx, 0); err != nil || n != 2 {
+		t.Errorf("after two changes: %d, %v", n, err)
+	}
+	if p.started.Load() == before {
+		t.Error("no new connection was made")
+	}
+}
+
 // TestStalled stops the server for longer than a connection waits, as an overloaded machine may, while two processes write.
 func TestStalled(t *testing.T) {
 	t.Parallel() // it waits for the server
