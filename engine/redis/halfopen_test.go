@@ -99,7 +99,7 @@ func TestHalfOpen(t *testing.T) {
 	other := open(t, u, Options{})
 	defer other.Close()
 	u.Host = p.Addr().String()
-	eng := open(t, u, Options{silence: 2 * time.Second})
+	eng := open(t, u, Options{silence: 3 * time.Second, patience: 3 * time.Second})
 	defer eng.Close()
 	pos, err := add(eng)
 	if err != nil {
@@ -144,6 +144,9 @@ func TestHalfOpen(t *testing.T) {
 
 // TestMute mutes all connections, and new ones too. Calls fail within a bounded time, and succeed when the network is back.
 func TestMute(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for seconds")
+	}
 	t.Parallel() // it waits for silence and patience
 	s := redisserver.Start(t)
 	p := newProxy(t, s.Addr())
@@ -187,6 +190,9 @@ func TestMute(t *testing.T) {
 
 // TestClusterHalfOpen mutes the connections to a node of a cluster.
 func TestClusterHalfOpen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for seconds")
+	}
 	t.Parallel() // it waits for silence
 	s := redisserver.Cluster(t, 1)[0]
 	p := newProxy(t, s.Addr())
@@ -217,6 +223,9 @@ func TestClusterHalfOpen(t *testing.T) {
 
 // TestStalled stops the server for longer than a connection waits, as an overloaded machine may, while two processes write.
 func TestStalled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for seconds")
+	}
 	t.Parallel() // it waits for the server
 	s := redisserver.Start(t, "--enable-debug-command", "yes")
 	a, b := open(t, at(Scheme, s, "t:"), Options{silence: 2 * time.Second}), open(t, at(Scheme, s, "t:"), Options{})
