@@ -225,7 +225,7 @@ func TestSynchronousCancelled(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("the commit once no standby is needed: %v", err)
 	}
-	if val, _, err := get(t.Context(), d, engine.Read{}, "a"); val != fmt.Sprint(last) || err != nil || d.settled.Load() != 1 {
-		t.Errorf("the value is %q, %v; %d commits were settled", val, err, d.settled.Load())
+	if val, _, err := get(t.Context(), d, engine.Read{}, "a"); val != fmt.Sprint(last) || err != nil || d.settled.Load() != 1 || d.Position() != engine.Position(last) {
+		t.Errorf("the value is %q at position %d, %v, want %d at that position; %d commits were settled", val, d.Position(), err, last, d.settled.Load())
 	}
 }
