@@ -45,7 +45,7 @@ func Dial(ctx context.Context, u *url.URL) (conn *pgx.Conn, schema string, err e
 		return nil, "", err
 	}
 	d := newDB(cfg, schema, Options{}.withDefaults())
-	defer d.Close() //nolint:errcheck // it has no connections
+	defer d.Close()
 	if conn, err = d.connect(ctx); err != nil {
 		return nil, "", d.fault(err)
 	}

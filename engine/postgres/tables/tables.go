@@ -112,7 +112,7 @@ func queue(tx engine.Tx, sql string, args ...any) error {
 
 // Document implements keys.Driver. In a transaction that writes, other programs cannot change the record from then on.
 func (d *Driver) Document(tx engine.Tx, c *keys.Collection, id string) (val []byte, ok bool, err error) {
-	if keys.CheckID(id) != nil {
+	if valid := keys.CheckID(id) == nil; !valid {
 		return nil, false, nil // PostgreSQL refuses texts with NUL or bytes that are not UTF-8
 	}
 	var r document
