@@ -15,6 +15,6 @@ func TestConvertFromTheShell(t *testing.T) {
 	s.env = append(s.env, "SITE_NOTES=1")
 	p := s.serve("--admin", "127.0.0.1:0", "--engine", pgserver.Shared(t).Database(t)+"&records=keys")
 	p.waitReady()
-	s.env = append(s.env, "ADMIN="+p.Admin, "TARGET="+pgserver.Shared(t).Database(t)+"&records=tables")
+	s.env = append(s.env, "ADMIN="+p.Admin, "TARGET="+pgserver.Shared(t).Database(t))
 	expectPlay(t, s, filepath.Join("testdata", "site", "convert.txt"))
 }

@@ -28,7 +28,7 @@ func engines() verb.Engines {
 // in tables, or in keys as on other engines. Collections that exist stay where they are.
 func openPostgres(ctx context.Context, u *url.URL, o verb.EngineOptions) (engine.Engine, error) {
 	where, bare := postgres.Cut(u, "records")
-	where = cmp.Or(where, "keys")
+	where = cmp.Or(where, "tables")
 	if where != "keys" && where != "tables" {
 		return nil, engine.Errorf(engine.CodeInvalid, "postgres: records=%s in the URL must be keys or tables", where)
 	}

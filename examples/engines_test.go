@@ -100,7 +100,7 @@ func onEngines(t *testing.T, example string, use func(r *running)) {
 	}{
 		{"embedded", func(t *testing.T) string { return "embedded:" + t.TempDir() + "/data" }},
 		{"postgres", func(t *testing.T) string { return pgserver.Shared(t).Database(t) }},
-		{"tables", func(t *testing.T) string { return pgserver.Shared(t).Database(t) + "&records=tables" }},
+		{"keys", func(t *testing.T) string { return pgserver.Shared(t).Database(t) + "&records=keys" }},
 		{"redis", func(t *testing.T) string {
 			return fmt.Sprintf("%s?prefix=e%d:", redisserver.Shared(t).URL(), prefixes.Add(1))
 		}},

@@ -233,7 +233,7 @@ func (s server) refuse(texts bool) error {
 		return engine.Errorf(engine.CodeUnsupported, "postgres: search_path of role %s in database %s has schema %s before pg_catalog, so what is there could take the place of PostgreSQL's own functions: put pg_catalog first, or leave it out",
 			s.user, s.database, s.first)
 	case texts && s.encoding != "UTF8":
-		return engine.Errorf(engine.CodeUnsupported, "postgres: database %s has encoding %s, which cannot hold every text; records=tables needs UTF8: create the database with CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8', or leave out records=tables",
+		return engine.Errorf(engine.CodeUnsupported, "postgres: database %s has encoding %s, which cannot hold every text; records in tables need UTF8: create the database with CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8', or add records=keys to the URL",
 			s.database, s.encoding, quoteIdent(s.database))
 	}
 	return s.refuseWrites()

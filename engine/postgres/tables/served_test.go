@@ -102,17 +102,7 @@ func TestConvertServed(t *testing.T) {
 	}
 	dbs := []*record.DB{process(t, u), process(t, u)}
 	const records = 450
-	if _, err := dbs[0].Update(t.Context(), record.Program(), func(tx *record.Tx) error {
-		_, err := tx.Create("tags", "x", []byte(`{"name":"x"}`))
-		for i := range records {
-			if _, err1 := tx.Create("notes", fmt.Sprint("r", i), []byte(`{"n":0,"tag":"x"}`)); err == nil {
-				err = err1
-			}
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	fill(t, dbs[0], records)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var readers, writers sync.WaitGroup
@@ -146,16 +136,7 @@ func TestConvertServed(t *testing.T) {
 	}
 	writers.Go(func() {
 		for !done.Load() {
-			all, err := dbs[0].Verify(ctx, nil, nil)
-			for _, v := range all {
-				if v.Fault != nil {
-					t.Error(v.Fault)
-				}
-			}
-			if err != nil {
-				t.Error(err)
-				return
-			}
+			verifyServed(t, dbs[0])
 		}
 	})
 	for i, to := range []record.Place{record.InTables, record.InKeys, record.InTables} {
@@ -177,6 +158,36 @@ func TestConvertServed(t *testing.T) {
 		}
 	}
 	t.Logf("%d writes", writes.Load())
+}
+
+// fill makes records to which the filters of TestConvertServed apply.
+func fill(t *testing.T, db *record.DB, records int) {
+	t.Helper()
+	if _, err := db.Update(t.Context(), record.Program(), func(tx *record.Tx) error {
+		_, err := tx.Create("tags", "x", []byte(`{"name":"x"}`))
+		for i := range records {
+			if _, err1 := tx.Create("notes", fmt.Sprint("r", i), []byte(`{"n":0,"tag":"x"}`)); err == nil {
+				err = err1
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// verifyServed verifies all collections.
+func verifyServed(t *testing.T, db *record.DB) {
+	t.Helper()
+	all, err := db.Verify(t.Context(), nil, nil)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, v := range all {
+		if v.Fault != nil {
+			t.Error(v.Fault)
+		}
+	}
 }
 
 // convert converts all collections and waits until that is done.
