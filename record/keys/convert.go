@@ -16,6 +16,12 @@ type Converter interface {
 
 	// Quietly runs fn. Nobody is told of what fn writes, in whatever Driver: it only stores again what is stored already.
 	Quietly(tx engine.Tx, fn func() error) error
+
+	// Moment returns a text by which Passed knows the moment of a transaction.
+	Moment(tx engine.Tx) (string, error)
+
+	// Passed returns nil if all who read began to after a moment, and otherwise an error that will pass.
+	Passed(tx engine.Tx, moment string) error
 }
 
 // Conversion is the unfinished move of a collection's records between the keys and the Driver of the engine.
@@ -32,6 +38,7 @@ type Conversion struct {
 	Seq    uint64 `json:"seq,omitempty"`    // number of the last change that was copied
 	Until  uint64 `json:"until,omitempty"`  // number of the last change that is to be copied
 	Copied uint64 `json:"copied,omitempty"` // documents and changes
+	Moment string `json:"moment,omitempty"` // after the flip, before the Driver of the engine is emptied
 
 	Most int `json:"-"` // documents or changes that a step copies; 0: maxCopied
 }
@@ -283,7 +290,14 @@ func (w *Work) sweepOld(tx engine.Tx) (n int, err error) {
 		return 0, engine.Errorf(engine.CodeUnsupported, "record: remove what a conversion left: %w", errNoTables)
 	}
 	d := Driver(ordered{})
-	if w.Convert.Sweep {
+	if v := w.Convert; v.Sweep {
+		if v.Moment == "" {
+			v.Moment, err = own.Moment(tx)
+			return 1, err
+		}
+		if err := own.Passed(tx, v.Moment); err != nil {
+			return 0, err
+		}
 		d = own
 	}
 	err = own.Quietly(tx, func() error { n, err = d.Drop(tx, w.Collection); return err })

@@ -36,6 +36,23 @@ func (d *Driver) Quietly(tx engine.Tx, fn func() error) error {
 	return t.Quietly(fn)
 }
 
+// Moment implements keys.Converter.
+func (d *Driver) Moment(tx engine.Tx) (xid string, err error) {
+	err = rowsOf(tx, "SELECT pg_current_xact_id()::xid::text", nil, []any{&xid}, func() bool { return false })
+	return xid, err
+}
+
+// Passed implements keys.Converter. A snapshot in which the tables are still used must not outlive them: it would find those of
+// the next conversion under their names, empty.
+func (d *Driver) Passed(tx engine.Tx, moment string) error {
+	n := 0
+	sql := "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL AND age(backend_xmin) >= age($1::text::xid)"
+	if err := rowsOf(tx, sql, []any{moment}, []any{&n}, func() bool { return false }); err != nil || n == 0 {
+		return err
+	}
+	return engine.Errorf(engine.CodeUnavailable, "record: what was converted may still be being read, and is removed afterwards")
+}
+
 // unused returns an error that will pass if somebody reads the tables of a collection that are to be dropped: all who write
 // would wait for him together with DROP TABLE.
 func (d *Driver) unused(tx engine.Tx, relation string) error {

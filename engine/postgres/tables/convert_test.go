@@ -96,6 +96,7 @@ type converted struct {
 func newConverted(t *testing.T, s uint64) *converted {
 	rng := rand.New(rand.NewPCG(s, 1))
 	c := &converted{pair: describePair(rng), s: s, at: pgserver.Shared(t).Database(t)}
+	c.present = true
 	for i := range c.open {
 		c.reopen(t, i, i == 1)
 	}

@@ -215,7 +215,9 @@ func (d *Driver) check(tx engine.Tx, c *keys.Collection, before, after *keys.Doc
 		if err := x.CheckLength(after); err != nil {
 			return err
 		}
-		if !x.Unique || !x.Ready || after.Deleted || before != nil && !before.Deleted && same(x.Values(before), x.Values(after)) {
+		// One that is not ready holds too, or what is written while it is being built could make that fail. Until it is there
+		// the search reads the table.
+		if !x.Unique || after.Deleted || before != nil && !before.Deleted && same(x.Values(before), x.Values(after)) {
 			continue
 		}
 		w := &where{c: c}
