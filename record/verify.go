@@ -61,20 +61,20 @@ func (db *DB) Verify(ctx context.Context, names []string, progress func(Verifica
 func (db *DB) verify(ctx context.Context, k *keys.Collection, progress func(Verification)) (r Verification, err error) {
 	v := *keys.NewVerifier(k)
 	for done := false; !done; {
-		next := v
+		next, is := v, k
 		_, err := db.eng.View(ctx, engine.Read{Level: engine.Local}, func(tx engine.Tx) error {
 			c, err := db.load(tx)
 			if err != nil {
 				return err
 			}
-			next = v // the function may run twice
+			next, is = v, k // the function may run twice
 			if now := c.byName[k.Name]; now != nil && (now.Version != k.Version || now.InTables() != k.InTables()) {
-				k, next = now.Collection, *keys.NewVerifier(now.Collection) // it was migrated or converted
+				is, next = now.Collection, *keys.NewVerifier(now.Collection) // it was migrated or converted
 			}
 			done, err = next.Step(tx, verifyStep)
 			return err
 		})
-		v = next
+		v, k = next, is
 		r = Verification{Collection: k.Name, Changes: v.Changes, Records: v.Records, Entries: v.Entries, Uncounted: v.Uncounted}
 		if f, ok := errors.AsType[*Fault](err); ok {
 			r.Fault, done, err = f, true, nil
