@@ -185,25 +185,7 @@ func TestFullMemory(t *testing.T) {
 		}
 	}
 	refusedWith(t, err, engine.CodeMemoryFull, "maxmemory")
-	check := func() {
-		t.Helper()
-		n := int64(0)
-		if _, err := eng.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
-			n = 0
-			for _, err := range tx.Scan([]byte("k"), []byte("l")) {
-				if err != nil {
-					return err
-				}
-				n++
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if n != int64(whole)*4 || count(t, eng) != int64(whole) {
-			t.Errorf("there are %d keys, the number is %d, after %d batches", n, count(t, eng), whole)
-		}
-	}
+	check := func() { t.Helper(); holdsBatches(t, eng, whole) }
 	check()
 	eng.Close()
 	eng = open(t, at(Scheme, s, "t:"), Options{HistoryBytes: 64 << 10})
@@ -232,6 +214,27 @@ func TestFullMemory(t *testing.T) {
 	}
 	whole++
 	check()
+}
+
+// holdsBatches expects the keys of whole batches of TestFullMemory.
+func holdsBatches(t *testing.T, eng engine.Engine, whole int) {
+	t.Helper()
+	n := int64(0)
+	if _, err := eng.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
+		n = 0
+		for _, err := range tx.Scan([]byte("k"), []byte("l")) {
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n != int64(whole)*4 || count(t, eng) != int64(whole) {
+		t.Errorf("there are %d keys, the number is %d, after %d batches", n, count(t, eng), whole)
+	}
 }
 
 // TestUnsent stops the server. A write that cannot have reached it fails with an error that says so.

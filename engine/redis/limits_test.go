@@ -75,18 +75,24 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	for _, eng := range []engine.Engine{eng, cluster} {
-		for _, c := range []struct {
-			key, val []byte
-			want     error
-		}{
-			{val[:MaxKeyBytes+1], nil, engine.ErrKeyTooLarge},
-			{val[:1], make([]byte, MaxValBytes+1), engine.ErrValueTooLarge},
-			{nil, nil, engine.ErrKeyEmpty},
-		} {
-			_, err := eng.Update(t.Context(), func(tx engine.Tx) error { return tx.Put(c.key, c.val) })
-			if !errors.Is(err, c.want) {
-				t.Errorf("a key of %d bytes and a value of %d: %v, want %v", len(c.key), len(c.val), err, c.want)
-			}
+		refusesPairs(t, eng, val)
+	}
+}
+
+// refusesPairs writes keys and values that are too long, made of val, and an empty key.
+func refusesPairs(t *testing.T, eng engine.Engine, val []byte) {
+	t.Helper()
+	for _, c := range []struct {
+		key, val []byte
+		want     error
+	}{
+		{val[:MaxKeyBytes+1], nil, engine.ErrKeyTooLarge},
+		{val[:1], make([]byte, MaxValBytes+1), engine.ErrValueTooLarge},
+		{nil, nil, engine.ErrKeyEmpty},
+	} {
+		_, err := eng.Update(t.Context(), func(tx engine.Tx) error { return tx.Put(c.key, c.val) })
+		if !errors.Is(err, c.want) {
+			t.Errorf("a key of %d bytes and a value of %d: %v, want %v", len(c.key), len(c.val), err, c.want)
 		}
 	}
 }
