@@ -52,7 +52,7 @@ func refused(t *testing.T, src, dst engine.Engine, o transfer.Options, want erro
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	src, dst := open(t), open(t)
+	src, dst := open(t), openTarget(t)
 	put(t, src, "k", strings.Repeat("v", 2000), strings.Repeat("a", 300), "v")
 	with := func(change func(p *engine.Promises)) engine.Engine {
 		p := dst.Promises()
@@ -69,27 +69,37 @@ func TestRefused(t *testing.T) {
 	p.Feed = false
 	refused(t, weaker{src, p}, dst, transfer.Options{}, engine.ErrUnsupported, "source of a move needs a change feed")
 	refused(t, attached{src}, dst, transfer.Options{}, engine.ErrUnsupported, "collection posts")
-	refused(t, src, src, transfer.Options{}, engine.ErrInvalid, "not empty")
+	if _, err := transfer.Run(t.Context(), transfer.Of(src), src, transfer.Options{}); err == nil {
+		t.Error("an engine was moved to itself")
+	}
 
 	foreign := open(t)
 	put(t, foreign, "\x00mine", "")
 	refused(t, foreign, dst, transfer.Options{}, engine.ErrUnsupported, `"\x00mine"`)
-	full := open(t)
+	full := openTarget(t)
 	put(t, full, "x", "")
 	refused(t, src, full, transfer.Options{}, engine.ErrInvalid, `it has the key "x"`)
 
 	ahead := testengine.Open(t, testengine.Options{Memory: true, Now: func() time.Time { return time.Now().Add(time.Hour) }})
 	put(t, ahead, "x", "")
 	refused(t, ahead, dst, transfer.Options{}, engine.ErrUnsupported, "correct the clocks")
+	if low := open(t); !isRaiser(low) {
+		refused(t, src, low, transfer.Options{}, engine.ErrUnsupported, "cannot be raised over the source's")
+	}
 	if n := len(contents(t, dst)); n > 0 {
 		t.Errorf("refused moves have written %d pairs", n)
 	}
 }
 
+func isRaiser(eng engine.Engine) bool {
+	_, ok := eng.(engine.Raiser)
+	return ok
+}
+
 // TestClockAhead: the target opens once its time is after the source's.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
-	dst := open(t)
+	dst := openTarget(t)
 	src := testengine.Open(t, testengine.Options{Memory: true, Now: func() time.Time { return time.Now().Add(300 * time.Millisecond) }})
 	put(t, src, "x", "")
 	if _, err := transfer.Run(t.Context(), transfer.Of(src), dst, transfer.Options{}); err != nil {
@@ -111,7 +121,7 @@ func stopAt(t *testing.T, s transfer.Stage) (context.Context, transfer.Options) 
 // TestOthers: what an unfinished move holds is refused to others, until it is abandoned.
 func TestOthers(t *testing.T) {
 	t.Parallel()
-	src, dst, other := open(t), open(t), open(t)
+	src, dst, other := open(t), openTarget(t), open(t)
 	put(t, src, "k", "1")
 	put(t, other, "o", "1")
 	ctx, o := stopAt(t, transfer.Verifying)
@@ -123,8 +133,8 @@ func TestOthers(t *testing.T) {
 		t.Errorf("a write to an unfinished target: %v", err)
 	}
 	refused(t, other, dst, transfer.Options{}, engine.ErrInvalid, "unfinished move from here")
-	refused(t, src, open(t), transfer.Options{}, engine.ErrInvalid, "is being moved to there")
-	refused(t, dst, open(t), transfer.Options{}, engine.ErrInvalid, "unfinished move")
+	refused(t, src, openTarget(t), transfer.Options{}, engine.ErrInvalid, "is being moved to there")
+	refused(t, dst, testengine.Open(t, testengine.Options{Memory: true, After: 4 << 48}), transfer.Options{}, engine.ErrInvalid, "unfinished move")
 
 	if _, err := transfer.Abandon(t.Context(), transfer.Of(other), dst); !errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("another source abandons the move: %v", err)
@@ -168,7 +178,7 @@ func TestAbandonFenced(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, src, "k", "2")
-	dst := open(t)
+	dst := openTarget(t)
 	if _, err := transfer.Run(t.Context(), transfer.Of(src), dst, transfer.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +205,7 @@ func TestTruncated(t *testing.T) {
 	t.Parallel()
 	rng := seed.Rand(t)
 	for _, times := range []int{1, transfer.MaxRestarts, transfer.MaxRestarts + 1} {
-		src, dst := open(t), open(t)
+		src, dst := open(t), openTarget(t)
 		const keys = 9000
 		fill(t, src, rng, keys)
 		f := &forgetful{Source: transfer.Of(src), times: times, write: func() {
@@ -245,7 +255,7 @@ func (f forgetTx) Put(key, val []byte) error {
 func TestDifference(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"copied", "changed"} {
-		src, dst := open(t), open(t)
+		src, dst := open(t), openTarget(t)
 		put(t, src, "a", "1", "copied", "1", "z", "1")
 		o := transfer.Options{Report: func(p transfer.Progress) {
 			if p.Stage == transfer.Following {

@@ -47,7 +47,7 @@ type Source interface {
 
 	// Mark sets the source's Mark and puts up its fence, or takes it down, in one transaction. It returns
 	// the position and the time of the state after it. CodeInvalid means that the source has the Mark of
-	// another move, or is the target of one.
+	// another move or of a later run of this one, or is the target of a move.
 	Mark(ctx context.Context, m Mark) (engine.Position, time.Time, error)
 }
 
@@ -66,6 +66,7 @@ type About struct {
 type Mark struct {
 	Move   string `json:"move"`
 	To     string `json:"to,omitempty"`
+	Run    int    `json:"run,omitempty"`    // of the process that has set it; those before may not any more
 	Fenced bool   `json:"fenced,omitempty"` // writes are stopped
 	Ended  bool   `json:"-"`                // for Source.Mark: the move is over, and the source has no Mark
 }
@@ -253,6 +254,8 @@ func (s source) Mark(ctx context.Context, m Mark) (pos engine.Position, at time.
 			return engine.Errorf(engine.CodeInvalid, "the source is itself the target of an unfinished move from %s", from)
 		case has.Move != "" && has.Move != m.Move:
 			return otherMove(has)
+		case m.Run < has.Run && !m.Ended:
+			return engine.Errorf(engine.CodeInvalid, "another process has continued this move")
 		case has == m:
 			return nil
 		}

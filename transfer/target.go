@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ type state struct {
 	Move      string          `json:"move"`
 	From      string          `json:"from"`
 	Process   string          `json:"process"` // which one moves; another one that takes over stops it
+	Run       int             `json:"run"`     // how many processes have moved; the Mark in the source has it too
 	Abandoned bool            `json:"abandoned,omitempty"`
 	Cursor    []byte          `json:"cursor,omitempty"` // pairs before it are copied
 	Whole     bool            `json:"whole,omitempty"`  // all pairs are copied
@@ -68,13 +70,16 @@ func (m *mover) check(ctx context.Context) (About, error) {
 	if lead := about.Time.Sub(now); lead > MaxClockLead {
 		return about, engine.Errorf(engine.CodeUnsupported, "the source's time is %v ahead of the target's, and revisions are times: correct the clocks", lead.Round(time.Millisecond))
 	}
-	return about, m.checkSizes(ctx, about.Promises)
+	if err := m.checkSizes(ctx, about.Promises); err != nil {
+		return about, err
+	}
+	return about, m.ahead(ctx, about.Position)
 }
 
 // checkSizes refuses pairs that are too long for the target.
 func (m *mover) checkSizes(ctx context.Context, has engine.Promises) error {
 	key, val := limits(m.p)
-	if k, v := limits(has); k <= key && v <= val {
+	if k, v := limits(has); k <= key && v <= val && k+v <= m.txBytes() {
 		return nil
 	}
 	for lo := begin; lo != nil; {
@@ -95,15 +100,14 @@ func (m *mover) checkSizes(ctx context.Context, has engine.Promises) error {
 
 // limits returns the longest key and value of p.
 func limits(p engine.Promises) (key, val int) {
-	key, val = p.MaxKeyBytes, p.MaxValBytes
-	if key == 0 {
-		key = 512
-	}
-	if val == 0 {
-		val = 64 << 10
-	}
-	return key, val
+	return cmp.Or(p.MaxKeyBytes, 512), cmp.Or(p.MaxValBytes, 64<<10)
 }
+
+// stateBytes is more than the state takes in a transaction.
+const stateBytes = 32 << 10
+
+// txBytes is how many bytes of pairs fit into one transaction of the target.
+func (m *mover) txBytes() int { return cmp.Or(m.p.MaxTxBytes, 1<<20) - stateBytes }
 
 // fits returns an error if the target cannot hold a pair.
 func (m *mover) fits(key []byte, valBytes int) error {
@@ -115,6 +119,8 @@ func (m *mover) fits(key []byte, valBytes int) error {
 		return engine.Errorf(engine.CodeKeyTooLarge, "the key %q… of %d bytes is over the target's limit of %d", name, len(key), k)
 	case valBytes > v:
 		return engine.Errorf(engine.CodeValueTooLarge, "the value of %d bytes of the key %q is over the target's limit of %d", valBytes, name, v)
+	case len(key)+valBytes > m.txBytes():
+		return engine.Errorf(engine.CodeTxTooLarge, "the key %q with its value of %d bytes is over the target's limit of one transaction, %d", name, valBytes, m.txBytes())
 	}
 	return nil
 }
@@ -141,20 +147,22 @@ func (m *mover) join(ctx context.Context, about About) error {
 			return engine.Errorf(engine.CodeInvalid, "the target holds an unfinished move from %s (%s), which is not from this source; `skerry move --abandon` ends that move", st.From, st.Move)
 		}
 		st.Process = process
+		st.Run++
 		m.st = st
 		return m.st.put(tx)
 	})
 	if err != nil {
 		return fmt.Errorf("begin in the target: %w", err)
 	}
-	if about.Mark.Move == m.st.Move {
-		return nil
-	}
-	if _, _, err := m.src.Mark(ctx, Mark{Move: m.st.Move, To: m.o.To}); err != nil {
+	// If the process before has stopped the writes, they go on: it cannot open the target any more.
+	if _, _, err := m.src.Mark(ctx, m.mark()); err != nil {
 		return fmt.Errorf("mark the source: %w", err)
 	}
 	return nil
 }
+
+// mark is what the source has while it takes writes.
+func (m *mover) mark() Mark { return Mark{Move: m.st.Move, To: m.o.To, Run: m.st.Run} }
 
 // firstKey returns the first key of an engine, other than the fence, and whether there is none.
 func firstKey(tx engine.Tx) (key []byte, empty bool, err error) {
@@ -338,8 +346,9 @@ func (m *mover) again(ctx context.Context) error {
 // errEarly means that the target's time is not yet after the source's.
 var errEarly = errors.New("the target's time is not after the source's")
 
-// openTarget ends the move in the target, whose times must continue after that of the source.
-func (m *mover) openTarget(ctx context.Context, after time.Time) (pos engine.Position, err error) {
+// openTarget ends the move in the target, whose times must continue after that of the source. After an error, closed
+// says that the target is certainly not open.
+func (m *mover) openTarget(ctx context.Context, after time.Time) (pos engine.Position, closed bool, err error) {
 	lost := false // the outcome of an earlier attempt
 	for {
 		pos, err = m.dst.Update(ctx, func(tx engine.Tx) error {
@@ -356,16 +365,16 @@ func (m *mover) openTarget(ctx context.Context, after time.Time) (pos engine.Pos
 		})
 		switch {
 		case err == nil:
-			return pos, nil
-		case errors.Is(err, engine.ErrOutcomeUnknown) && ctx.Err() == nil:
+			return pos, false, nil
+		case errors.Is(err, engine.ErrOutcomeUnknown):
 			lost = true
-		case !errors.Is(err, errEarly) && !engine.Retryable(err):
-			return 0, fmt.Errorf("open the target: %w", err)
+		case !errors.Is(err, errEarly) && !passes(err):
+			return 0, !lost, fmt.Errorf("open the target: %w", err)
 		}
 		select {
 		case <-time.After(firstPause):
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return 0, !lost, errors.Join(ctx.Err(), err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -23,6 +22,9 @@ const (
 // closeEnough is how long the last round of following may take before the source is fenced: about as long as
 // its writes are then stopped, without the verification.
 const closeEnough = 300 * time.Millisecond
+
+// retreatTime bounds the attempt to let the source take writes again, for which somebody may wait who has interrupted the move.
+const retreatTime = 10 * time.Second
 
 // Options of a move.
 type Options struct {
@@ -69,7 +71,7 @@ type Result struct {
 
 // Run moves all data from a source to a target, which must be empty or hold the state of the same move. When it
 // returns, the source refuses writes and the target has all of them. After any error but CodeInvalid and
-// CodeUnsupported it can be run again and continues.
+// CodeUnsupported it can be run again and continues; until then the source takes writes.
 func Run(ctx context.Context, from Source, to engine.Engine, o Options) (Result, error) {
 	m := &mover{src: patient{from}, dst: to, o: o, p: to.Promises()}
 	about, err := m.check(ctx)
@@ -142,20 +144,38 @@ func (m *mover) copy(ctx context.Context) error {
 		if err := m.catchUp(ctx, r.Pos); err != nil {
 			return err
 		}
-		lo := m.st.Cursor
-		m.st.Cursor, m.st.Whole = r.Hi, r.Hi == nil
-		ops := make([]engine.Write, len(r.Pairs))
-		for i, p := range r.Pairs {
-			ops[i] = engine.Write{Key: p.Key, Val: p.Val}
-			m.st.Bytes += int64(len(p.Key) + len(p.Val))
-		}
-		m.st.Pairs += int64(len(ops))
-		if err := m.commit(ctx, ops, lo); err != nil {
-			return err
+		for rest := r.Pairs; ; {
+			lo, ops := m.st.Cursor, []engine.Write(nil)
+			ops, rest = m.portion(rest)
+			if m.st.Cursor = r.Hi; len(rest) > 0 {
+				m.st.Cursor = rest[0].Key
+			}
+			m.st.Whole = m.st.Cursor == nil
+			if err := m.commit(ctx, ops, lo); err != nil {
+				return err
+			}
+			if len(rest) == 0 {
+				break
+			}
 		}
 		m.report(Copying, m.st.Pairs, m.st.Bytes)
 	}
 	return nil
+}
+
+// portion returns the first of some pairs, as many as fit into one transaction, and the others.
+func (m *mover) portion(pairs []engine.Pair) (ops []engine.Write, rest []engine.Pair) {
+	size := 0
+	for i, p := range pairs {
+		n := len(p.Key) + len(p.Val)
+		if size += n; size > m.txBytes() && i > 0 {
+			return ops, pairs[i:]
+		}
+		ops = append(ops, engine.Write{Key: p.Key, Val: p.Val})
+		m.st.Pairs++
+		m.st.Bytes += int64(n)
+	}
+	return ops, nil
 }
 
 func (m *mover) report(s Stage, pairs, size int64) {
@@ -293,6 +313,9 @@ func (m *mover) follow(ctx context.Context) error {
 		if err := about.allInKeys(); err != nil { // they were converted meanwhile
 			return err
 		}
+		if err := m.ahead(ctx, about.Position); err != nil {
+			return err
+		}
 		if err := m.catchUp(ctx, about.Position); err != nil {
 			return err
 		}
@@ -303,19 +326,39 @@ func (m *mover) follow(ctx context.Context) error {
 	}
 }
 
-// cut stops the writes of the source, completes the target and opens it.
+// cut stops the writes of the source, completes the target and opens it. If that fails before the target is open,
+// the source takes writes again.
 func (m *mover) cut(ctx context.Context) error {
 	began := time.Now()
-	pos, at, err := m.src.Mark(ctx, Mark{Move: m.st.Move, To: m.o.To, Fenced: true})
+	fence := m.mark()
+	fence.Fenced = true
+	pos, at, err := m.src.Mark(ctx, fence)
+	closed := true
 	if err != nil {
-		return fmt.Errorf("stop the writes of the source: %w", err)
+		err = fmt.Errorf("stop the writes of the source: %w", err)
+	} else if err = m.complete(ctx, pos); err == nil {
+		m.res.To, closed, err = m.openTarget(ctx, at)
 	}
+	if err != nil && closed {
+		return errors.Join(err, m.retreat(ctx))
+	}
+	if err != nil {
+		return err
+	}
+	m.res.From, m.res.Paused = pos, time.Since(began)
+	m.report(Done, 0, 0)
+	return nil
+}
+
+// complete brings the target up to the last position of the source, compares what has changed since it was verified, and
+// raises the target's positions.
+func (m *mover) complete(ctx context.Context, last engine.Position) error {
 	if about, err := m.src.About(ctx); err != nil {
 		return fmt.Errorf("read the source: %w", err)
 	} else if err := about.allInKeys(); err != nil {
-		return fmt.Errorf("%w: --abandon lets it take writes again", err)
+		return err
 	}
-	if err := m.catchUp(ctx, pos); err != nil {
+	if err := m.catchUp(ctx, last); err != nil {
 		return err
 	}
 	checked := int64(0)
@@ -330,24 +373,21 @@ func (m *mover) cut(ctx context.Context) error {
 			m.report(Cutting, checked, 0)
 		}
 	}
-	m.res.From = pos
-	if m.res.To, err = m.openTarget(ctx, at); err != nil {
-		return err
-	}
-	m.res.Paused = time.Since(began)
-	m.report(Done, 0, 0)
-	return nil
+	return m.raise(ctx, last)
 }
 
-// epochBits is how many bits of a position count commits; the bits above number the epoch.
-const epochBits = 48
-
-// NextEpoch returns the position from which a target should count: it is after all that the source will have until
-// the cut, so that no client takes a position of the source for one of the target.
-func NextEpoch(p engine.Position) engine.Position { return (p>>epochBits + 1) << epochBits }
+// retreat lets the source take writes again. It does nothing if another process has taken over.
+func (m *mover) retreat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), retreatTime)
+	defer cancel()
+	if _, _, err := m.src.Mark(ctx, m.mark()); err != nil && !errors.Is(err, engine.ErrInvalid) {
+		return fmt.Errorf("the source may refuse writes until the move continues or is abandoned: %w", err)
+	}
+	return nil
+}
 
 // newID returns a random id.
 func newID() string { return rand.Text()[:16] }
 
 // batchBytes is how much one transaction on the target writes, besides one pair that is longer.
-func (m *mover) batchBytes() int { return min(rangeBytes, cmp.Or(m.p.MaxTxBytes, 1<<20)/2) }
+func (m *mover) batchBytes() int { return min(rangeBytes, m.txBytes()) }

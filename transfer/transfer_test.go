@@ -24,6 +24,11 @@ func open(t *testing.T) engine.Engine {
 	return testengine.Open(t, testengine.Options{Memory: true})
 }
 
+// openTarget opens an engine that can be the target of moves from those of open, one after the other.
+func openTarget(t *testing.T) engine.Engine {
+	return testengine.Open(t, testengine.Options{Memory: true, After: transfer.NextEpoch(0)})
+}
+
 func put(t *testing.T, eng engine.Engine, pairs ...string) engine.Position {
 	t.Helper()
 	pos, err := eng.Update(t.Context(), func(tx engine.Tx) error {
@@ -78,6 +83,7 @@ func moved(t *testing.T, src, dst engine.Engine) {
 	if err != nil || !about.Mark.Fenced {
 		t.Fatalf("the source after the move: %+v, %v", about.Mark, err)
 	}
+	continues(t, dst, about.Position)
 	if _, err := dst.Update(t.Context(), func(tx engine.Tx) error {
 		for p, err := range tx.Scan(nil, []byte{1}) {
 			return errors.Join(err, fmt.Errorf("the target has %q", p.Key))
@@ -88,6 +94,25 @@ func moved(t *testing.T, src, dst engine.Engine) {
 		return tx.Put([]byte("after"), nil)
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// continues checks that no position of the source, up to last, is one of the target's history. Reads may ask for it.
+func continues(t *testing.T, dst engine.Engine, last engine.Position) {
+	t.Helper()
+	for _, p := range []engine.Position{1, last / 2, last - 1, last} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		pos, err := dst.View(ctx, engine.Read{Level: engine.Session, AtLeast: p}, func(engine.Tx) error { return nil })
+		if err != nil || pos <= last {
+			t.Errorf("a view of the source's position %d is at %d: %v", p, pos, err)
+		}
+		for c, err := range dst.Changes(ctx, p) {
+			if !errors.Is(err, engine.ErrTruncated) {
+				t.Errorf("after the source's position %d comes the target's change %d: %v", p, c.Pos, err)
+			}
+			break
+		}
+		cancel()
 	}
 }
 
@@ -164,7 +189,7 @@ func fill(t *testing.T, eng engine.Engine, rng *rand.Rand, keys int) {
 func TestMove(t *testing.T) {
 	t.Parallel()
 	rng := seed.Rand(t)
-	src, dst := open(t), open(t)
+	src, dst := open(t), openTarget(t)
 	const keys = 20_000
 	fill(t, src, rng, keys)
 	// A move cannot catch up with writers that are always faster than it. Every report allows some more writes, so
@@ -225,7 +250,7 @@ func TestMoveLoads(t *testing.T) {
 	for _, w := range []workload.Workload{&workload.Bank{}, &workload.Set{}} {
 		t.Run(w.Name(), func(t *testing.T) {
 			t.Parallel()
-			src, dst := open(t), open(t)
+			src, dst := open(t), openTarget(t)
 			if err := w.Setup(t.Context(), src); err != nil {
 				t.Fatal(err)
 			}
@@ -262,29 +287,13 @@ func TestMoveLoads(t *testing.T) {
 	}
 }
 
-// later is a target whose positions come after those of the source. It has no feed, as the changes in that have the
-// positions of the target.
+// later is a target without a feed, as the changes from before the move are not in it.
 type later struct{ engine.Engine }
 
 func (l later) Promises() engine.Promises {
 	p := l.Engine.Promises()
 	p.Feed = false
 	return p
-}
-
-func (l later) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
-	if first := transfer.NextEpoch(0); r.AtLeast > first {
-		r.AtLeast -= first
-	} else {
-		r.AtLeast = 0
-	}
-	pos, err := l.Engine.View(ctx, r, fn)
-	return pos + transfer.NextEpoch(0), err
-}
-
-func (l later) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
-	pos, err := l.Engine.Update(ctx, fn)
-	return pos + transfer.NextEpoch(0), err
 }
 
 // broken is a Source and a target that fail at a call, before or after it has been carried out, as if the
@@ -372,10 +381,26 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
+// raising is a broken one whose engine can raise positions.
+type raising struct{ *broken }
+
+func (r raising) Raise(ctx context.Context, p engine.Position) (pos engine.Position, err error) {
+	err = r.call(func() error { pos, err = r.Engine.(engine.Raiser).Raise(ctx, p); return err })
+	return pos, err
+}
+
+// target is b as a target.
+func (b *broken) target() engine.Engine {
+	if _, ok := b.Engine.(engine.Raiser); ok {
+		return raising{b}
+	}
+	return b
+}
+
 // killedAt reports whether the move ended before the kill.
 func killedAt(t *testing.T, rng *rand.Rand, pairs map[string]string, keys, left int, after bool) bool {
 	t.Helper()
-	src, dst := open(t), open(t)
+	src, dst := open(t), openTarget(t)
 	if _, err := src.Update(t.Context(), func(tx engine.Tx) error {
 		for k, v := range pairs {
 			if err := tx.Put([]byte(k), []byte(v)); err != nil {
@@ -392,7 +417,7 @@ func killedAt(t *testing.T, rng *rand.Rand, pairs map[string]string, keys, left 
 		}
 	}
 	b := &broken{Source: transfer.Of(src), Engine: dst, left: left, after: after, write: write}
-	_, err := transfer.Run(t.Context(), source{b}, b, transfer.Options{})
+	_, err := transfer.Run(t.Context(), source{b}, b.target(), transfer.Options{})
 	if err == nil && b.left <= 0 || err != nil && !errors.Is(err, errKilled) {
 		t.Fatalf("killed at call %d, %v: %v", left, after, err)
 	}
@@ -409,7 +434,7 @@ func killedAt(t *testing.T, rng *rand.Rand, pairs map[string]string, keys, left 
 		t.Fatal(err)
 	}
 	b.left = 1 << 30
-	_, err = transfer.Run(t.Context(), source{b}, b, transfer.Options{})
+	_, err = transfer.Run(t.Context(), source{b}, b.target(), transfer.Options{})
 	if complete && (left > 1 || after) && !errors.Is(err, engine.ErrInvalid) && err != nil || !complete && err != nil {
 		t.Fatalf("killed at call %d, %v, and continued: %v", left, after, err)
 	}

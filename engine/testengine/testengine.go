@@ -43,6 +43,7 @@ type Options struct {
 	Now          func() time.Time // the clock; nil: the machine's
 	Memory       bool             // keep the data on a disk in memory, where the engine has files
 	HistoryBytes int              // how much history is kept, where that can be chosen; 0: the engine's default
+	After        engine.Position  // positions begin after it, where they cannot be raised later (engine.Raiser)
 
 	// Native returns what "tables" attaches to PostgreSQL, and the statements that it needs; nil: nothing.
 	Native func() (attached any, setup []string)
@@ -125,6 +126,11 @@ func openEmbedded(t testing.TB, o Options) *embedded.DB {
 		eo.FS = memfs.New(1)
 	} else {
 		dir = t.TempDir()
+	}
+	if o.After != 0 {
+		if err := embedded.CreateAfter(t.Context(), dir, o.After, time.Time{}, eo); err != nil {
+			t.Fatalf("create data folder: %v", err)
+		}
 	}
 	eng, err := embedded.Open(dir, eo)
 	if err != nil {

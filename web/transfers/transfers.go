@@ -83,9 +83,12 @@ func (f *Face) Changes(c *web.Context) error {
 // Mark serves Source.Mark.
 func (f *Face) Mark(c *web.Context) error {
 	q := c.Request.URL.Query()
+	run, err := strconv.Atoi(q.Get("run"))
+	if err != nil {
+		return engine.Errorf(engine.CodeInvalid, "the parameter run is malformed: %w", err)
+	}
 	var m marked
-	var err error
-	m.Pos, m.At, err = f.src.Mark(c, transfer.Mark{Move: q.Get("move"), To: q.Get("to"), Fenced: q.Get("fenced") == "1", Ended: q.Get("ended") == "1"})
+	m.Pos, m.At, err = f.src.Mark(c, transfer.Mark{Move: q.Get("move"), To: q.Get("to"), Run: run, Fenced: q.Get("fenced") == "1", Ended: q.Get("ended") == "1"})
 	return respond(c, m, err)
 }
 
@@ -189,7 +192,7 @@ func (c Client) Changes(ctx context.Context, after, to engine.Position) ([]engin
 
 // Mark implements transfer.Source.
 func (c Client) Mark(ctx context.Context, m transfer.Mark) (engine.Position, time.Time, error) {
-	v := url.Values{"move": {m.Move}, "to": {m.To}}
+	v := url.Values{"move": {m.Move}, "to": {m.To}, "run": {strconv.Itoa(m.Run)}}
 	for name, set := range map[string]bool{"fenced": m.Fenced, "ended": m.Ended} {
 		if set {
 			v.Set(name, "1")

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/engine"
@@ -18,7 +19,17 @@ import (
 
 func openEngine(t *testing.T) *embedded.DB {
 	t.Helper()
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
+	return openAfter(t, 0)
+}
+
+// openAfter opens an engine whose positions begin after one.
+func openAfter(t *testing.T, pos engine.Position) *embedded.DB {
+	t.Helper()
+	dir, o := t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)}
+	if err := embedded.CreateAfter(t.Context(), dir, pos, time.Time{}, o); err != nil {
+		t.Fatal(err)
+	}
+	db, err := embedded.Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +72,7 @@ func askAt(url string) transfers.Client {
 // TestMove moves the data of a server, with keys and values that need care in a URL and in gob.
 func TestMove(t *testing.T) {
 	t.Parallel()
-	src, dst := openEngine(t), openEngine(t)
+	src, dst := openEngine(t), openAfter(t, transfer.NextEpoch(0))
 	pairs := map[string]string{"\x01": "", "k\xff\xfe&=?": "\x00", "\xff\xff": "last", "long": strings.Repeat("v", 3<<20)}
 	if _, err := src.Update(t.Context(), func(tx engine.Tx) error {
 		for k, v := range pairs {
