@@ -27,18 +27,16 @@ func (f *full) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Pos
 	return f.Engine.Update(ctx, fn)
 }
 
-// fullRaiser is a full one that can raise positions, which needs no room.
-type fullRaiser struct{ *full }
-
-func (f fullRaiser) Raise(ctx context.Context, p engine.Position) (engine.Position, error) {
-	return f.Engine.(engine.Raiser).Raise(ctx, p)
+func (f *full) Raise(ctx context.Context, p engine.Position) (engine.Position, error) {
+	return raise(ctx, f.Engine, p)
 }
 
-func (f *full) target() engine.Engine {
-	if isRaiser(f.Engine) {
-		return fullRaiser{f}
+// raise raises the positions of a target, which openTarget has made high enough if it is no engine.Raiser.
+func raise(ctx context.Context, eng engine.Engine, p engine.Position) (engine.Position, error) {
+	if r, ok := eng.(engine.Raiser); ok {
+		return r.Raise(ctx, p)
 	}
-	return f
+	return eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
 }
 
 // cutting calls at once the writes of the source are stopped.
@@ -88,7 +86,7 @@ func fullAt(t *testing.T, stage transfer.Stage, why *engine.Error) {
 			dst.why.Store(why)
 		}
 	}}
-	_, err := transfer.Run(t.Context(), from, dst.target(), o)
+	_, err := transfer.Run(t.Context(), from, dst, o)
 	if !errors.Is(err, why) || !strings.Contains(err.Error(), "target: there is no room") {
 		t.Fatalf("the target was full from stage %s on: %v", stage, err)
 	}
@@ -97,7 +95,7 @@ func fullAt(t *testing.T, stage transfer.Stage, why *engine.Error) {
 	if _, err := dst.Update(t.Context(), func(tx engine.Tx) error { return tx.Put([]byte("k"), nil) }); !errors.Is(err, engine.ErrFenced) {
 		t.Errorf("a write to the part that was copied: %v", err)
 	}
-	if _, err := transfer.Run(t.Context(), transfer.Of(src), dst.target(), transfer.Options{}); err != nil {
+	if _, err := transfer.Run(t.Context(), transfer.Of(src), dst, transfer.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	moved(t, src, dst.Engine)
@@ -116,12 +114,12 @@ func TestRetreat(t *testing.T) {
 			put(t, src, "k", "1")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			if _, err := transfer.Run(ctx, cutting{transfer.Of(src), func() { fail(dst, cancel) }}, dst.target(), transfer.Options{}); err == nil {
+			if _, err := transfer.Run(ctx, cutting{transfer.Of(src), func() { fail(dst, cancel) }}, dst, transfer.Options{}); err == nil {
 				t.Fatal("the move has ended")
 			}
 			put(t, src, "k", "2")
 			dst.why.Store(nil)
-			if _, err := transfer.Run(t.Context(), transfer.Of(src), dst.target(), transfer.Options{}); err != nil {
+			if _, err := transfer.Run(t.Context(), transfer.Of(src), dst, transfer.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			moved(t, src, dst.Engine)
@@ -129,38 +127,106 @@ func TestRetreat(t *testing.T) {
 	}
 }
 
-// TestOvertakenAtTheCut: a process that is overtaken at the cut by another one neither stops writes of the source nor lets it take
-// them again afterwards.
-func TestOvertakenAtTheCut(t *testing.T) {
+// late calls before the writes of the source are stopped.
+type late struct {
+	transfer.Source
+	before func()
+}
+
+func (l late) Mark(ctx context.Context, m transfer.Mark) (engine.Position, time.Time, error) {
+	if m.Fenced {
+		l.before()
+	}
+	return l.Source.Mark(ctx, m)
+}
+
+// TestOvertaken: a process that comes to the cut, or is there, when another one has taken over neither stops writes of the
+// source nor lets it take them again.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]func(s transfer.Source, then func()) transfer.Source{
+		"before the fence": func(s transfer.Source, then func()) transfer.Source { return late{s, then} },
+		"behind the fence": func(s transfer.Source, then func()) transfer.Source { return cutting{s, then} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			src, dst := open(t), openTarget(t)
+			put(t, src, "k", "1")
+			fenced, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			_, err := transfer.Run(t.Context(), at(transfer.Of(src), func() {
+				go func() {
+					_, err := transfer.Run(t.Context(), cutting{transfer.Of(src), func() { close(fenced); <-goOn }}, dst, transfer.Options{})
+					done <- err
+				}()
+				<-fenced
+			}), dst, transfer.Options{})
+			if !errors.Is(err, engine.ErrInvalid) || !strings.Contains(err.Error(), "another process") {
+				t.Errorf("the process that was overtaken: %v", err)
+			}
+			if _, err := src.Update(t.Context(), func(tx engine.Tx) error { return tx.Put([]byte("k"), nil) }); !errors.Is(err, engine.ErrFenced) {
+				t.Errorf("a write to the source, while the other process is at the cut: %v", err)
+			}
+			close(goOn)
+			if err := <-done; err != nil {
+				t.Fatalf("the process that has taken over: %v", err)
+			}
+			moved(t, src, dst)
+		})
+	}
+}
+
+// narrow is a target with small transactions.
+type narrow struct {
+	engine.Engine
+	most int
+}
+
+func (n narrow) Promises() engine.Promises {
+	p := n.Engine.Promises()
+	p.MaxTxBytes = n.most
+	return p
+}
+
+func (n narrow) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	return n.Engine.Update(ctx, func(tx engine.Tx) error { return fn(&narrowTx{Tx: tx, left: n.most}) })
+}
+
+func (n narrow) Raise(ctx context.Context, p engine.Position) (engine.Position, error) {
+	return raise(ctx, n.Engine, p)
+}
+
+type narrowTx struct {
+	engine.Tx
+	left int
+}
+
+func (n *narrowTx) Put(key, val []byte) error {
+	if n.left -= len(key) + len(val); n.left < 0 {
+		return engine.ErrTxTooLarge
+	}
+	return n.Tx.Put(key, val)
+}
+
+// TestSmallTransactions: what the source holds is split into transactions that the target accepts. A pair that fits
+// into none is refused beforehand.
+func TestSmallTransactions(t *testing.T) {
 	t.Parallel()
 	src, dst := open(t), openTarget(t)
-	put(t, src, "k", "1")
-	first := true
-	_, err := transfer.Run(t.Context(), cutting{transfer.Of(src), func() {
-		if !first {
-			return
-		}
-		first = false
-		put(t, dst, engine.FenceKey, stolen(t, dst))
-		if _, err := transfer.Run(t.Context(), transfer.Of(src), dst, transfer.Options{}); err != nil {
-			t.Errorf("the second process: %v", err)
-		}
-	}}, dst, transfer.Options{})
-	if err == nil {
-		t.Fatal("both processes have moved")
+	const most = 100 << 10
+	for i := range 40 {
+		put(t, src, fmt.Sprint("k", i), strings.Repeat("v", i<<10))
 	}
-	moved(t, src, dst)
-
-	// One that comes late to the cut itself.
-	src, dst = open(t), openTarget(t)
-	put(t, src, "k", "1")
-	_, err = transfer.Run(t.Context(), before{transfer.Of(src), func() {
-		if _, err := transfer.Run(t.Context(), transfer.Of(src), dst, transfer.Options{}); err != nil {
-			t.Errorf("the second process: %v", err)
+	put(t, src, "too long", strings.Repeat("v", most))
+	to := narrow{dst, most}
+	refused(t, src, to, transfer.Options{}, engine.ErrTxTooLarge, `the key "too long" with its value of 102400 bytes`)
+	put(t, src, "too long", "no more")
+	o := transfer.Options{Report: func(p transfer.Progress) {
+		if p.Stage == transfer.Copying { // one change of a size that needs two transactions
+			put(t, src, "k1", strings.Repeat("a", 60<<10), "k2", strings.Repeat("b", 60<<10))
 		}
-	}}, dst, transfer.Options{})
-	if !errors.Is(err, engine.ErrInvalid) {
-		t.Fatalf("the late process: %v", err)
+	}}
+	if _, err := transfer.Run(t.Context(), transfer.Of(src), to, o); err != nil {
+		t.Fatal(err)
 	}
 	moved(t, src, dst)
 }

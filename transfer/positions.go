@@ -16,9 +16,9 @@ const epochBits = 48
 // begin while the last clients still read there.
 func NextEpoch(p engine.Position) engine.Position { return (p>>epochBits + 2) << epochBits }
 
-// position returns that of the target.
-func (m *mover) position(ctx context.Context) (engine.Position, error) {
-	pos, err := m.dst.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
+// position returns that of the target, at which look must succeed.
+func (m *mover) position(ctx context.Context, look func(engine.Tx) error) (engine.Position, error) {
+	pos, err := m.dst.View(ctx, engine.Read{}, look)
 	if err != nil {
 		return 0, fmt.Errorf("read the target: %w", err)
 	}
@@ -30,7 +30,7 @@ func (m *mover) ahead(ctx context.Context, src engine.Position) error {
 	if _, ok := m.dst.(engine.Raiser); ok || !m.p.Positions {
 		return nil
 	}
-	pos, err := m.position(ctx)
+	pos, err := m.position(ctx, func(engine.Tx) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -41,13 +41,14 @@ func (m *mover) ahead(ctx context.Context, src engine.Position) error {
 }
 
 // raise makes the target's positions come after those of the source, which ends at last, and after its own: what the
-// target has kept of its history must not be taken for the source's. It is repeated if the move is killed after it.
+// target has kept of its history must not be taken for the source's. If the move is killed after it, it is done again, to positions
+// that are higher still.
 func (m *mover) raise(ctx context.Context, last engine.Position) error {
 	r, ok := m.dst.(engine.Raiser)
 	if !ok || !m.p.Positions {
 		return m.ahead(ctx, last)
 	}
-	now, err := m.position(ctx)
+	now, err := m.position(ctx, m.owns) // one that was opened by another process may serve already
 	if err != nil {
 		return err
 	}

@@ -381,20 +381,9 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// raising is a broken one whose engine can raise positions.
-type raising struct{ *broken }
-
-func (r raising) Raise(ctx context.Context, p engine.Position) (pos engine.Position, err error) {
-	err = r.call(func() error { pos, err = r.Engine.(engine.Raiser).Raise(ctx, p); return err })
+func (b *broken) Raise(ctx context.Context, p engine.Position) (pos engine.Position, err error) {
+	err = b.call(func() error { pos, err = raise(ctx, b.Engine, p); return err })
 	return pos, err
-}
-
-// target is b as a target.
-func (b *broken) target() engine.Engine {
-	if _, ok := b.Engine.(engine.Raiser); ok {
-		return raising{b}
-	}
-	return b
 }
 
 // killedAt reports whether the move ended before the kill.
@@ -417,7 +406,7 @@ func killedAt(t *testing.T, rng *rand.Rand, pairs map[string]string, keys, left 
 		}
 	}
 	b := &broken{Source: transfer.Of(src), Engine: dst, left: left, after: after, write: write}
-	_, err := transfer.Run(t.Context(), source{b}, b.target(), transfer.Options{})
+	_, err := transfer.Run(t.Context(), source{b}, b, transfer.Options{})
 	if err == nil && b.left <= 0 || err != nil && !errors.Is(err, errKilled) {
 		t.Fatalf("killed at call %d, %v: %v", left, after, err)
 	}
@@ -434,7 +423,7 @@ func killedAt(t *testing.T, rng *rand.Rand, pairs map[string]string, keys, left 
 		t.Fatal(err)
 	}
 	b.left = 1 << 30
-	_, err = transfer.Run(t.Context(), source{b}, b.target(), transfer.Options{})
+	_, err = transfer.Run(t.Context(), source{b}, b, transfer.Options{})
 	if complete && (left > 1 || after) && !errors.Is(err, engine.ErrInvalid) && err != nil || !complete && err != nil {
 		t.Fatalf("killed at call %d, %v, and continued: %v", left, after, err)
 	}
