@@ -17,7 +17,8 @@ import (
 // full is a target that has no room for writes at times.
 type full struct {
 	engine.Engine
-	why atomic.Pointer[engine.Error] // nil: there is room
+	why    atomic.Pointer[engine.Error] // nil: there is room
+	raised func()                       // called after positions were raised, right before the target is opened; nil: nothing
 }
 
 func (f *full) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
@@ -28,7 +29,11 @@ func (f *full) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Pos
 }
 
 func (f *full) Raise(ctx context.Context, p engine.Position) (engine.Position, error) {
-	return raise(ctx, f.Engine, p)
+	pos, err := raise(ctx, f.Engine, p)
+	if f.raised != nil {
+		f.raised()
+	}
+	return pos, err
 }
 
 // raise raises the positions of a target, which openTarget has made high enough if it is no engine.Raiser.
@@ -58,7 +63,7 @@ func (c cutting) Mark(ctx context.Context, m transfer.Mark) (engine.Position, ti
 func TestFull(t *testing.T) {
 	t.Parallel()
 	for _, code := range []engine.Code{engine.CodeDiskFull, engine.CodeMemoryFull} {
-		for _, stage := range []transfer.Stage{transfer.Copying, transfer.Verifying, transfer.Following, transfer.Cutting} {
+		for _, stage := range []transfer.Stage{transfer.Copying, transfer.Verifying, transfer.Following, transfer.Cutting, transfer.Done} {
 			t.Run(fmt.Sprint(code, " ", stage), func(t *testing.T) {
 				t.Parallel()
 				fullAt(t, stage, engine.Errorf(code, "there is no room"))
@@ -70,6 +75,11 @@ func TestFull(t *testing.T) {
 func fullAt(t *testing.T, stage transfer.Stage, why *engine.Error) {
 	src, dst := open(t), &full{Engine: openTarget(t)}
 	fill(t, src, seed.Rand(t), 9000)
+	dst.raised = func() {
+		if stage == transfer.Done {
+			dst.why.Store(why)
+		}
+	}
 	written := 0
 	write := func() { put(t, src, fmt.Sprint("written ", written), "x"); written++ }
 	o := transfer.Options{Report: func(p transfer.Progress) {
@@ -92,6 +102,7 @@ func fullAt(t *testing.T, stage transfer.Stage, why *engine.Error) {
 	}
 	write() // the source serves
 	dst.why.Store(nil)
+	dst.raised = nil
 	if _, err := dst.Update(t.Context(), func(tx engine.Tx) error { return tx.Put([]byte("k"), nil) }); !errors.Is(err, engine.ErrFenced) {
 		t.Errorf("a write to the part that was copied: %v", err)
 	}
