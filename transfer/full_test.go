@@ -151,6 +151,22 @@ func (l late) Mark(ctx context.Context, m transfer.Mark) (engine.Position, time.
 	return l.Source.Mark(ctx, m)
 }
 
+// TestLastChange: what is written right before the fence is moved.
+func TestLastChange(t *testing.T) {
+	t.Parallel()
+	src, dst := open(t), openTarget(t)
+	put(t, src, "k", "1", "gone", "1")
+	if _, err := transfer.Run(t.Context(), late{transfer.Of(src), func() {
+		put(t, src, "k", "2", "new", "1")
+		if _, err := src.Update(t.Context(), func(tx engine.Tx) error { return tx.Delete([]byte("gone")) }); err != nil {
+			t.Error(err)
+		}
+	}}, dst, transfer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	moved(t, src, dst)
+}
+
 // TestOvertaken: a process that comes to the cut, or is there, when another one has taken over neither stops writes of the
 // source nor lets it take them again.
 func TestOvertaken(t *testing.T) {

@@ -239,6 +239,10 @@ func (f forger) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Po
 	return f.Engine.Update(ctx, func(tx engine.Tx) error { return fn(forgetTx{tx, f.key}) })
 }
 
+func (f forger) Raise(ctx context.Context, p engine.Position) (engine.Position, error) {
+	return raise(ctx, f.Engine, p)
+}
+
 type forgetTx struct {
 	engine.Tx
 	key string

@@ -100,6 +100,10 @@ func moved(t *testing.T, src, dst engine.Engine) {
 // continues checks that no position of the source, up to last, is one of the target's history. Reads may ask for it.
 func continues(t *testing.T, dst engine.Engine, last engine.Position) {
 	t.Helper()
+	if pos, err := dst.View(t.Context(), engine.Read{}, func(engine.Tx) error { return nil }); err != nil || pos <= last {
+		t.Errorf("the target is at %d, after the source was at %d: %v", pos, last, err)
+		return
+	}
 	for _, p := range []engine.Position{1, last / 2, last - 1, last} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		pos, err := dst.View(ctx, engine.Read{Level: engine.Session, AtLeast: p}, func(engine.Tx) error { return nil })
