@@ -58,7 +58,7 @@ func outcomeOf(err error) (out history.Outcome, known bool) {
 	if reply, ok := errors.AsType[serverError](err); ok {
 		_, code, _ := strings.Cut(string(reply), "[")
 		switch strings.TrimSuffix(code, "]") {
-		case "not_leader", "queue_full", "closed", "conflict", "position_timeout", "canceled":
+		case "not_leader", "queue_full", "closed", "conflict", "fenced", "position_timeout", "canceled":
 			return history.Fail, true
 		case "outcome_unknown":
 			return history.Unknown, true
@@ -368,6 +368,7 @@ func TestOutcomes(t *testing.T) {
 		{serverError("CLUSTERDOWN nobody leads [not_leader]"), history.Fail, true},
 		{serverError("BUSY too many calls [queue_full]"), history.Fail, true},
 		{serverError("ERR the engine is closed [closed]"), history.Fail, true},
+		{serverError("ERR writes are stopped [fenced]"), history.Fail, true},
 		{serverError("MOVED 1 127.0.0.1:1"), history.Fail, true},
 		{serverError("EXECABORT Transaction discarded because of previous errors."), history.Fail, true},
 		{serverError("ERR it broke [outcome_unknown]"), history.Unknown, true},
