@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +18,7 @@ import (
 	"github.com/skerrydb/skerry/ci/pgserver"
 	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/ci/seed"
+	"github.com/skerrydb/skerry/web/transfers"
 	"github.com/skerrydb/skerry/workload/history"
 )
 
@@ -91,6 +95,25 @@ func (x *crossing) stay(at *server, rng *rand.Rand) {
 	})
 }
 
+// hesitant returns the URL of a proxy of a server. Right before a move stops the writes, it lets some more through.
+func (x *crossing) hesitant(p *server) string {
+	x.Helper()
+	to, err := url.Parse(p.HTTP)
+	if err != nil {
+		x.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == transfers.MarkPath && r.URL.Query().Get("fenced") != "" {
+			upTo := x.l.steps.Load() + 100
+			eventually.True(x.T, "the clients go on before the cut", func() bool { return x.l.steps.Load() > upTo })
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	x.Cleanup(s.Close)
+	return s.URL
+}
+
 // more waits until the clients have taken some more steps, and all of them have written.
 func (x *crossing) more() {
 	x.Helper()
@@ -135,7 +158,7 @@ func TestMoveHistory(t *testing.T) {
 		x.l.run(fmt.Sprint("go-redis ", i), rng, impatient(redisStep(x)))
 	}
 	x.more()
-	from := p.HTTP
+	from := x.hesitant(p)
 	for i, to := range targets {
 		moveAll(s, 1-min(i, 1), from, to)
 		if i == 0 {
