@@ -40,8 +40,8 @@ takes no more writes (503, code fenced) while the last changes follow and what c
 compared again. When the verb ends, the target is complete: start servers on it and direct
 clients there. The source keeps refusing writes, so that none is lost.
 
-If the verb is stopped or fails, run it again with the same --from and --to: it continues.
-Until it has finished, --abandon ends the move and lets the source take writes again.`,
+If the verb is stopped or fails, also because the target is full, run it again with the
+same --from and --to: it continues. Until it has finished, --abandon ends the move.`,
 	Start: func(app verb.App) verb.Action {
 		o := &moveOptions{}
 		settings := append([]verb.Setting{
