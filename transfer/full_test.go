@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/transfer"
 )
@@ -73,7 +72,9 @@ func TestFull(t *testing.T) {
 // fullAt is full from a stage on; at Done, when it is to be opened.
 func fullAt(t *testing.T, stage transfer.Stage, why *engine.Error) {
 	src, dst := open(t), &full{Engine: openTarget(t)}
-	fill(t, src, seed.Rand(t), 9000)
+	for i := range 3 { // more than one range
+		put(t, src, fmt.Sprint("k", i), strings.Repeat("v", 1100<<10))
+	}
 	dst.raised = func() {
 		if stage == transfer.Done {
 			dst.why.Store(why)
