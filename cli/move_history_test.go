@@ -145,7 +145,7 @@ func TestMoveHistory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed.Of(t), 0))
 	targets := []string{pgserver.Shared(t).Database(t)}
 	if !testing.Short() {
-		targets = append(targets, redisserver.Shared(t).URL()+"?prefix=history:", "embedded:last")
+		targets = append(targets, redisserver.Start(t).URL(), "embedded:last")
 	}
 	p := s.serve("--data", "first")
 	fillMoved(t, p, 5000)
