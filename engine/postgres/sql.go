@@ -321,10 +321,15 @@ func (t *viewTx) Query(sql string, args ...any) (pgx.Rows, error) {
 	} else {
 		t.alone = c
 	}
-	send.Queue(t.d.sql.head)
 	ahead := t.ahead
-	if t.ahead = nil; len(ahead) > 0 {
-		send.Queue(t.d.sql.many, ahead)
+	t.ahead = nil
+	if len(ahead) == 1 { // as the epoch of the collections of records
+		send.Queue(t.d.sql.getFirst, ahead[0])
+	} else {
+		send.Queue(t.d.sql.head)
+		if len(ahead) > 0 {
+			send.Queue(t.d.sql.many, ahead)
+		}
 	}
 	send.Queue(sql, args...)
 	var ctx context.Context
@@ -347,7 +352,12 @@ func (t *viewTx) open(begun bool, ahead [][]byte) error {
 		}
 	}
 	var h head
-	if err := t.results.QueryRow().Scan(&h.pos, &h.at, &h.clock); err != nil {
+	var val []byte
+	into := []any{&h.pos, &h.at, &h.clock}
+	if len(ahead) == 1 {
+		into = append(into, &val)
+	}
+	if err := t.results.QueryRow().Scan(into...); err != nil {
 		return err
 	}
 	if t.stale = t.began && h.pos != t.pos; t.stale {
@@ -360,7 +370,9 @@ func (t *viewTx) open(begun bool, ahead [][]byte) error {
 		t.head = h
 		t.seen()
 	}
-	if len(ahead) > 0 {
+	if len(ahead) == 1 {
+		t.known[string(ahead[0])] = val
+	} else if len(ahead) > 1 {
 		for _, key := range ahead {
 			t.known[string(key)] = nil
 		}
