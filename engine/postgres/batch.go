@@ -150,7 +150,7 @@ func (b *batch) blame(run []*call) error {
 	}
 	switch state := sqlState(b.failed); {
 	case errors.Is(b.failed, errAgain):
-	case (state == stateLockTimeout || state == stateUnique) && culprit.runAgain(): // it will see what the other program did
+	case (state == stateLockTimeout || state == stateUnique && culprit.again == 0) && culprit.runAgain(): // it will see what another program did
 	case state == stateLockTimeout:
 		culprit.err = locked(b.failed)
 	case passing(b.failed) || lost(b.failed):

@@ -187,7 +187,7 @@ func TestSQLFailsAlone(t *testing.T) {
 		if errs[0] != nil || !errors.Is(errs[1], engine.ErrInvalid) || errs[2] != nil {
 			t.Errorf("%s: %v", name, errs)
 		}
-		if n := d.batches.Load() - before; n > 3 {
+		if n := d.batches.Load() - before; n > 4 { // one runs again, in case that another program was faster
 			t.Errorf("%s: %d batches: the calls were not together", name, n)
 		}
 	}
