@@ -25,7 +25,7 @@ func engines() verb.Engines {
 }
 
 // openPostgres opens the PostgreSQL database that u names. Its parameter records says where new collections are stored:
-// in tables, or in keys as on other engines. Collections that exist stay where they are.
+// in tables, which is the default, or in keys as on other engines. Collections that exist stay where they are.
 func openPostgres(ctx context.Context, u *url.URL, o verb.EngineOptions) (engine.Engine, error) {
 	where, bare := postgres.Cut(u, "records")
 	where = cmp.Or(where, "tables")
