@@ -32,6 +32,14 @@ func afterRaiseFaults() []fault {
 				return f.ref.Raise(ctx, p)
 			}
 		}},
+		{"any position is accepted", caughtRaising, func(f *faulty) {
+			f.raise = func(ctx context.Context, p engine.Position) (engine.Position, error) {
+				if p > refMaxPos {
+					f.change(func(st *refState) { st.pos, st.changes = p, nil })
+				}
+				return f.ref.Raise(ctx, min(p, refMaxPos))
+			}
+		}},
 		{"readers continue over a raise", caughtRaising, func(f *faulty) {
 			to := raising(f, f.ref.Raise)
 			f.changes = func(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
@@ -116,14 +124,6 @@ func raiseFaults() []fault {
 					return 0, err
 				}
 				return f.ref.Raise(ctx, p)
-			}
-		}},
-		{"any position is accepted", caughtRaising, func(f *faulty) {
-			f.raise = func(ctx context.Context, p engine.Position) (engine.Position, error) {
-				if p > refMaxPos {
-					f.change(func(st *refState) { st.pos, st.changes = p, nil })
-				}
-				return f.ref.Raise(ctx, min(p, refMaxPos))
 			}
 		}},
 	}
