@@ -201,8 +201,8 @@ func TestMoveAbandoned(t *testing.T) {
 	s := newShell(t)
 	p := s.serve()
 	fillMoved(t, p, 200_000)
-	// It is killed when it has begun to write.
-	if out := s.run("skerry move --from " + p.HTTP + " --to embedded:part & until test -e part/log/0000000000000001.log; do sleep 0.01; done; kill -9 $!; wait $!"); strings.Contains(out, "moved") {
+	// It is killed when the first values are copied: both sides know of the move then.
+	if out := s.run("skerry move --from " + p.HTTP + " --to embedded:part & until grep -qas vvvvvvvv part/log/0000000000000001.log; do sleep 0.01; done; kill -9 $!; wait $!"); strings.Contains(out, "moved") {
 		t.Fatalf("the move has ended before it was killed: %s", out)
 	}
 	if out := s.run("timeout 60 skerry serve --data part --http 127.0.0.1:0 --resp off 2>&1 | grep -v level="); !strings.Contains(out, "`skerry move` has not finished") {
