@@ -293,7 +293,7 @@ func TestConvertSnapshot(t *testing.T) {
 		for more := true; more; {
 			var err error
 			if more, err = stepWork(t, c.open[1]); err != nil {
-				return nil //nolint:nilerr // it has to wait
+				return nil // it has to wait
 			}
 		}
 		return errors.New("what the snapshot has was removed")
