@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,30 +72,30 @@ func (o *adoptOptions) run(ctx context.Context, p verb.Process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	t, err := s.Read(ctx, o.table, o.skip)
+	read := func() (*adopt.Table, error) { return s.Read(ctx, o.table, o.skip) }
+	if o.release {
+		read = func() (*adopt.Table, error) { return s.Find(ctx, o.table) }
+	}
+	t, err := read()
 	if err != nil {
 		return err
 	}
-	name := o.collection
-	if name == "" {
-		name = t.Name
+	name := cmp.Or(o.collection, t.Name)
+	if o.release {
+		if err := s.Link(t, name).Release(ctx); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(p.Stdout, "table %s is released: changes of it and of collection %s are no longer copied\n", o.table, name)
+		return err
 	}
 	c := t.Collection(name)
 	if _, err := c.Compile(); err != nil {
 		return engine.Errorf(engine.CodeInvalid, "table %s cannot be collection %s: %w; choose a name with --collection", o.table, name, err)
 	}
-	l := s.Link(t, name)
-	switch {
-	case o.release:
-		if err := l.Release(ctx); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(p.Stdout, "table %s is released: changes of it and of collection %s are no longer copied\n", o.table, name)
-		return err
-	case o.dry:
+	if o.dry {
 		return o.print(p, t, c, "would be adopted")
 	}
-	rows, err := o.adopt(ctx, p, l, c)
+	rows, err := o.adopt(ctx, p, s.Link(t, name), c)
 	if err != nil {
 		return err
 	}

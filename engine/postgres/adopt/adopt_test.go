@@ -80,15 +80,27 @@ func (x *shop) adopt(table string, skip ...string) (*adopt.Link, error) {
 		return nil, err
 	}
 	l := x.s.Link(t, t.Name)
-	if err := l.Connect(x.Context()); err != nil {
-		return nil, err
+	return l, x.join(l)
+}
+
+// join connects both sides and copies the rows.
+func (x *shop) join(l *adopt.Link) error {
+	err := l.Connect(x.Context())
+	for last, n := "", 1; n > 0 && err == nil; {
+		n, last, err = l.Copy(x.Context(), last)
 	}
-	for last, n := "", 1; n > 0; {
-		if n, last, err = l.Copy(x.Context(), last); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return err
 	}
-	return l, x.settle()
+	return x.settle()
+}
+
+// again is join after a release.
+func (x *shop) again(l *adopt.Link) {
+	x.Helper()
+	if err := x.join(l); err != nil {
+		x.Fatal(err)
+	}
 }
 
 func (x *shop) settle() error {
@@ -251,6 +263,20 @@ func TestBothWays(t *testing.T) {
 	if got := x.records("people"); len(got) != len(want) {
 		t.Errorf("after the release the records are %v", got)
 	}
+	x.sql("UPDATE people SET n = 8 WHERE id = 1; INSERT INTO people VALUES ('five', 5, 5); DELETE FROM people WHERE id = 9; INSERT INTO people VALUES ('ten', 10, 1)")
+	if err := x.own(func(tx *record.Tx) error {
+		_, err := tx.Create("people", "11", []byte(`{"email":"norow"}`))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	x.again(l)
+	want["1"], want["5"], want["10"], want["11*"] = `{"n": 8, "email": "n"}`, `{"n": 5, "email": "five"}`, `{"n": 1, "email": "ten"}`, `{"email": "norow"}`
+	delete(want, "5*")
+	if got := x.records("people"); !maps.Equal(got, want) {
+		t.Errorf("adopted again, the records are %v, want %v", got, want)
+	}
+	x.verify()
 }
 
 // TestRefused: tables that cannot be adopted are refused by name.
@@ -274,6 +300,27 @@ func TestRefused(t *testing.T) {
 		if _, err := x.adopt(name, skips...); err == nil || !strings.Contains(err.Error(), words) || engine.CodeOf(err) == engine.CodeInternal {
 			t.Errorf("%s: %v; want an error with %q", table, err, words)
 		}
+	}
+}
+
+// TestOtherRecords: a collection that has records already does not adopt a table.
+func TestOtherRecords(t *testing.T) {
+	x := openShop(t, "CREATE TABLE people (id int PRIMARY KEY)")
+	table, err := x.s.Read(t.Context(), "people", nil)
+	if err == nil {
+		err = x.db.Define(table.Collection("people"))
+	}
+	if err == nil {
+		err = x.own(func(tx *record.Tx) error { _, err := tx.Create("people", "1", []byte("{}")); return err })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.join(x.s.Link(table, "people")); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("the adoption: %v", err)
+	}
+	if got := x.records("people"); len(got) != 1 || got["1"] == "" {
+		t.Errorf("the records are %v", got)
 	}
 }
 

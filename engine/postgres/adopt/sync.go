@@ -77,6 +77,7 @@ END
 $lock$`
 
 const triggersSQL = `
+COMMENT ON table RECORDS IS MARK;
 CREATE TRIGGER _skerry_lock BEFORE INSERT ON RECORDS FOR EACH ROW
 	WHEN (current_setting('skerry.syncing', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION LOCKFUNCTION();
 CREATE TRIGGER _skerry_from AFTER INSERT OR UPDATE OR DELETE ON TABLE FOR EACH ROW
@@ -127,7 +128,7 @@ func (l *Link) fill(sql string) string {
 	return strings.NewReplacer("FROMFUNCTION", quote(l.records, "_from_"+l.Collection), "TOFUNCTION", quote(l.records, "_to_"+l.Collection), "LOCKFUNCTION", quote(l.records, "_lock_"+l.Collection),
 		"RECORDS", quote(l.records, l.Collection), "TABLENAME", literal(t.Name), "KEYNAME", literal(t.Key.Type), "KEYTYPE", t.Key.Type,
 		"KEY", quote(t.Key.Name), "NEWDATA", t.data("NEW"), " TABLE ", " "+quote(t.Schema, t.Name)+" ", " TABLE;", " "+quote(t.Schema, t.Name)+";",
-		"(COLUMNS)", "("+strings.Join(columns, ", ")+")", "(VALUES)", "("+strings.Join(values, ", ")+")", "SETS", set).Replace(sql)
+		"(COLUMNS)", "("+strings.Join(columns, ", ")+")", "(VALUES)", "("+strings.Join(values, ", ")+")", "SETS", set, "MARK", literal(l.mark())).Replace(sql)
 }
 
 // maxPairs is how many members one call of jsonb_build_object makes: it has at most 100 arguments.
@@ -203,6 +204,9 @@ func (l *Link) Connect(ctx context.Context) error {
 	return nil
 }
 
+// mark is the comment on the table of a collection that says which table it has adopted.
+func (l *Link) mark() string { return "The rows of " + quote(l.Table.Schema, l.Table.Name) }
+
 // check refuses a table that another collection has adopted, rights that are missing, and keys that can be no ids.
 func (l *Link) check(ctx context.Context) error {
 	name := quote(l.Table.Schema, l.Table.Name)
@@ -226,6 +230,14 @@ func (l *Link) check(ctx context.Context) error {
 	if !there {
 		return engine.Errorf(engine.CodeInvalid, "the records of collection %s are in keys; only a collection in tables can adopt a table: choose another name for it", l.Collection)
 	}
+	var of string
+	var records bool
+	if err := l.conn.QueryRow(ctx, "SELECT coalesce(obj_description($1::text::regclass, 'pg_class'), ''), EXISTS (SELECT FROM "+quote(l.records, l.Collection)+")", quote(l.records, l.Collection)).Scan(&of, &records); err != nil {
+		return failed("adopt table "+l.Table.Name, err)
+	}
+	if records && of != l.mark() {
+		return engine.Errorf(engine.CodeConflict, "collection %s has records that are not of table %s: choose another name for the collection", l.Collection, l.Table.Name)
+	}
 	var id string
 	err = l.conn.QueryRow(ctx, "SELECT coalesce((SELECT k FROM (SELECT "+quote(l.Table.Key.Name)+"::text k FROM "+name+") x WHERE k !~ '^[A-Za-z0-9_-]{1,64}$' LIMIT 1), '')").Scan(&id)
 	if err != nil {
@@ -240,8 +252,9 @@ func (l *Link) check(ctx context.Context) error {
 // copyRows is how many rows one transaction copies. They are locked meanwhile.
 const copyRows = 500
 
-// Copy copies the next rows of the table whose keys come after a key, "" for the first rows, unless they are there. It
-// returns how many rows it looked at and the last of their keys.
+// Copy copies the next rows of the table whose keys come after a key, "" for the first rows. It returns how many rows it
+// looked at and the last of their keys. If there are none left, it moves records that have no row into the trash, as
+// after a time in which the table was released.
 func (l *Link) Copy(ctx context.Context, after string) (n int, last string, err error) {
 	t := l.Table
 	key, where, args := quote(t.Key.Name), "", []any{}
@@ -249,7 +262,8 @@ func (l *Link) Copy(ctx context.Context, after string) (n int, last string, err 
 		where, args = " WHERE "+key+" > $1::text::"+t.Key.Type, []any{after}
 	}
 	sql := fmt.Sprintf(`WITH x AS MATERIALIZED (SELECT * FROM %s%s ORDER BY %s LIMIT %d FOR SHARE),
-			done AS (INSERT INTO %s (id, data) SELECT x.%s::text, %s FROM x ON CONFLICT DO NOTHING)
+			done AS (INSERT INTO %s AS r (id, data) SELECT x.%s::text, %s FROM x
+				ON CONFLICT (id) DO UPDATE SET data = r.data || EXCLUDED.data, is_deleted = false WHERE r.is_deleted OR r.data || EXCLUDED.data <> r.data)
 		SELECT count(*)::int, coalesce((array_agg(%s ORDER BY %s DESC))[1]::text, '') FROM x`,
 		quote(t.Schema, t.Name), where, key, copyRows, quote(l.records, l.Collection), key, t.data("x"), key, key)
 	tx, err := l.conn.Begin(ctx)
@@ -259,6 +273,10 @@ func (l *Link) Copy(ctx context.Context, after string) (n int, last string, err 
 	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after Commit it does nothing
 	if _, err = tx.Exec(ctx, "SELECT set_config('skerry.syncing', 'on', true), set_config('skerry.request', 'adopt', true)"); err == nil {
 		err = tx.QueryRow(ctx, sql, args...).Scan(&n, &last)
+	}
+	if err == nil && n == 0 {
+		_, err = tx.Exec(ctx, fmt.Sprintf("DELETE FROM %s r WHERE NOT is_deleted AND NOT EXISTS (SELECT FROM %s x WHERE x.%s::text = r.id)",
+			quote(l.records, l.Collection), quote(t.Schema, t.Name), key))
 	}
 	if err == nil {
 		err = tx.Commit(ctx)

@@ -112,6 +112,12 @@ func find(ctx context.Context, conn *pgx.Conn, name string) (oid uint32, t *Tabl
 	return oid, t, nil
 }
 
+// Find returns the identity of a table, named as in SQL, without its columns, for Link.Release.
+func (s *Session) Find(ctx context.Context, name string) (*Table, error) {
+	_, t, err := find(ctx, s.conn, name)
+	return t, err
+}
+
 // Read describes a table, named as in SQL. Columns named in skip do not become fields.
 func (s *Session) Read(ctx context.Context, name string, skip []string) (*Table, error) {
 	conn := s.conn

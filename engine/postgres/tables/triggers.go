@@ -99,6 +99,9 @@ BEGIN
 			NEW.data := jsonb_set(NEW.data, ARRAY[name], to_jsonb(to_char(str::timestamptz AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')));
 		END IF;
 	END LOOP;
+	IF TG_OP = 'UPDATE' AND NEW.data = OLD.data AND NEW.is_deleted = OLD.is_deleted THEN
+		RETURN OLD; -- it was only written in another form
+	END IF;
 
 	IF TG_OP = 'INSERT' THEN
 		NEW.stored := '';
