@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -11,19 +12,25 @@ import (
 
 const (
 	foreignEvery = 250 * time.Millisecond // how often DB looks for changes that other programs have made with SQL
+	foreignIdle  = 2 * time.Second        // the same while no collection is in tables
 	guardEvery   = time.Minute            // how often it makes sure that they would be noticed
 )
 
 // foreign takes in the changes that other programs have made to the tables of collections. On an engine without such
 // tables it only waits.
 func (db *DB) foreign(ctx context.Context) error {
-	tick := time.NewTicker(foreignEvery)
-	defer tick.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	var guarded time.Time
 	last := "" // error
 	for {
-		inbox, more, err := db.takeSome(ctx)
-		if err == nil && !inbox {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+		}
+		where, more, err := db.takeSome(ctx)
+		if err == nil && where == nowhere {
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -40,16 +47,25 @@ func (db *DB) foreign(ctx context.Context) error {
 			last = err.Error()
 			db.o.Logger.Warn("changes that other programs have made with SQL are not taken in yet", "err", err)
 		}
-		if more && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+		switch {
+		case more && err == nil:
+			timer.Reset(0)
+		case where == inNone:
+			timer.Reset(foreignIdle)
+		default:
+			timer.Reset(foreignEvery)
 		}
 	}
 }
+
+// inTables says where other programs can change records.
+type inTables int
+
+const (
+	inSome  inTables = iota // in the tables of some collections
+	inNone                  // in none now
+	nowhere                 // the engine has no tables
+)
 
 // TakeIn takes in some of the changes that other programs have made with SQL, which Run does all the time. more reports
 // that there may be others.
@@ -59,8 +75,8 @@ func (db *DB) TakeIn(ctx context.Context) (more bool, err error) {
 }
 
 // takeSome takes in some changes. more reports that there may be others.
-func (db *DB) takeSome(ctx context.Context) (inbox, more bool, err error) {
-	waiting, inbox, err := db.waiting(ctx)
+func (db *DB) takeSome(ctx context.Context) (where inTables, more bool, err error) {
+	waiting, where, err := db.waiting(ctx)
 	for _, id := range waiting {
 		n := 0
 		if n, err = db.takeIn(ctx, id); err != nil {
@@ -68,15 +84,27 @@ func (db *DB) takeSome(ctx context.Context) (inbox, more bool, err error) {
 		}
 		more = more || n > 0
 	}
-	return inbox, more, err
+	return where, more, err
 }
 
-func (db *DB) waiting(ctx context.Context) (all []uint32, inbox bool, err error) {
-	_, err = db.eng.View(ctx, engine.Read{}, func(tx engine.Tx) (err error) {
-		all, inbox, err = keys.WaitingIn(tx)
+// waiting returns the ids of some collections of which changes wait.
+func (db *DB) waiting(ctx context.Context) (all []uint32, where inTables, err error) {
+	_, err = db.eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {
+		all, where = nil, nowhere
+		if !keys.HasTables(tx) {
+			return nil
+		}
+		c, err := db.load(tx)
+		if err != nil {
+			return err
+		}
+		if where = inNone; slices.ContainsFunc(c.all, (*keys.Collection).InTables) {
+			where = inSome
+			all, err = keys.WaitingIn(tx)
+		}
 		return err
 	})
-	return all, inbox, err
+	return all, where, err
 }
 
 // takeIn takes in some changes of a collection, and returns how many.

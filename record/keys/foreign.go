@@ -50,15 +50,13 @@ type Taken struct {
 	Problem error // schema.Problems of the data, which the collection would have refused
 }
 
-// WaitingIn returns the ids of some collections of which changes of other programs wait. inbox reports whether the engine
-// can have any.
-func WaitingIn(tx engine.Tx) (all []uint32, inbox bool, err error) {
+// WaitingIn returns the ids of some collections of which changes of other programs wait. There must be one in tables.
+func WaitingIn(tx engine.Tx) ([]uint32, error) {
 	in, ok := native(tx).Driver.(Inbox)
 	if !ok {
-		return nil, false, nil
+		return nil, nil
 	}
-	all, err = in.Waiting(tx)
-	return all, true, err
+	return in.Waiting(tx)
 }
 
 // Guarded returns a *Fault if changes that other programs make to a collection would go unnoticed.
