@@ -1,6 +1,7 @@
 package skerry_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,10 +13,13 @@ import (
 
 const tableEnd = "<!-- end -->"
 
+// engines is the run of bench-engines that the documents show.
+const engines = "engines-2026-11-25"
+
 // TestBenchmarkTables: the tables of docs/benchmarks.md match the raw output.
 func TestBenchmarkTables(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"kv-2026-11-21", "cluster-2026-11-21", "voter-2026-11-21", "web-2026-11-21", "records-2026-11-23"} {
+	for _, name := range []string{"kv-2026-11-21", "cluster-2026-11-21", "voter-2026-11-21", "web-2026-11-21", "records-2026-11-23", engines} {
 		file := "bench/results/" + name + ".txt"
 		expectSection(t, "docs/benchmarks.md", "<!-- targets of "+file+" -->\n", tableEnd, targetsTable(t, file))
 	}
@@ -23,6 +27,45 @@ func TestBenchmarkTables(t *testing.T) {
 	expectSection(t, "docs/benchmarks.md", "<!-- growth of "+growth+".txt -->\n", tableEnd, growthSection(t, growth))
 	const btree = "bench/results/btree-2026-11-21.txt"
 	expectSection(t, "docs/benchmarks.md", "<!-- ratios of "+btree+" -->\n", tableEnd, ratiosTable(t, btree))
+}
+
+// TestEnginesTable: the measured table of docs/engines.md matches the raw output.
+func TestEnginesTable(t *testing.T) {
+	t.Parallel()
+	file := "bench/results/" + engines + ".txt"
+	expectSection(t, "docs/engines.md", "<!-- rates of "+file+" -->\n", tableEnd, ratesTable(t, file))
+}
+
+// rate is a line of the raw output of bench-engines: operation, callers, system, calls a second, p50, p99 and CPU time.
+var rate = regexp.MustCompile(`(?m)^(\S.*?) +(\d+)  (\S+) +(\d+) +\d+ +\d+ +[\d.]+$`)
+
+// ratesTable returns the calls a second of each operation by 1 and by 64 callers, on each engine and by hand.
+func ratesTable(t *testing.T, file string) string {
+	t.Helper()
+	columns := []string{"embedded", "postgres", "pgx", "redis", "go-redis"}
+	var rows []string
+	cells := map[string]map[string]string{}
+	for _, m := range rate.FindAllStringSubmatch(rawOutput(t, file), -1) {
+		row := m[1] + " | " + m[2]
+		if cells[row] == nil {
+			rows = append(rows, row)
+			cells[row] = map[string]string{}
+		}
+		cells[row][m[3]] = m[4]
+	}
+	if len(rows) < 10 {
+		t.Fatalf("%s has %d rows", file, len(rows))
+	}
+	var b strings.Builder
+	b.WriteString("\n| calls a second | callers | embedded | PostgreSQL | *pgx by hand* | Redis | *go-redis by hand* |\n|---|---|---|---|---|---|---|\n")
+	for _, row := range rows {
+		fmt.Fprintf(&b, "| %s", row)
+		for _, c := range columns {
+			fmt.Fprintf(&b, " | %s", cmp.Or(cells[row][c], "–"))
+		}
+		b.WriteString(" |\n")
+	}
+	return b.String() + "\n"
 }
 
 func rawOutput(t *testing.T, file string) string {
