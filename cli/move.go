@@ -156,7 +156,7 @@ func (o *moveOptions) target(ctx context.Context, p verb.Process, about transfer
 		if err != nil {
 			return nil, verb.Mistakes(err)
 		}
-		if files, err := os.ReadDir(dir); errors.Is(err, os.ErrNotExist) || err == nil && len(files) == 0 {
+		if embedded.Unused(dir) {
 			if err := embedded.CreateAfter(ctx, dir, transfer.NextEpoch(about.Position), about.Time, embedded.Options{Logger: verb.Quiet(p.Stderr)}); err != nil {
 				return nil, err
 			}

@@ -73,6 +73,9 @@ func LockDir(fsys FS, dir string) (unlock func() error, err error) {
 	return fsys.Lock(filepath.Join(dir, LockName))
 }
 
+// IsTemp reports whether a file is one of the unfinished ones, by its name.
+func IsTemp(name string) bool { return strings.HasSuffix(name, tmpSuffix) }
+
 // RemoveTemp deletes the unfinished files that a crash left in dir. Open does
 // it for the log's own folder.
 func RemoveTemp(fsys FS, dir string) error {
@@ -81,7 +84,7 @@ func RemoveTemp(fsys FS, dir string) error {
 		return fmt.Errorf("list %s: %w", dir, err)
 	}
 	for _, name := range names {
-		if strings.HasSuffix(name, tmpSuffix) {
+		if IsTemp(name) {
 			if err := fsys.Remove(filepath.Join(dir, name)); err != nil {
 				return fmt.Errorf("remove unfinished file: %w", err)
 			}

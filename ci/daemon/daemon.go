@@ -137,7 +137,7 @@ func (d *Daemon) End(tb testing.TB, sig syscall.Signal) {
 	}
 	var below []int
 	if sig == syscall.SIGKILL {
-		below = children(d.pid)
+		below = stopped(d.pid)
 	}
 	for _, pid := range append([]int{d.pid}, below...) {
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -192,6 +192,15 @@ func status(pid any, field string) string {
 func runs(pid int) bool {
 	state := status(pid, "State")
 	return state != "" && state[0] != 'Z'
+}
+
+// stopped stops a process, so that it starts no others, and returns those that it has started.
+func stopped(pid int) []int {
+	if syscall.Kill(pid, syscall.SIGSTOP) != nil {
+		return nil
+	}
+	eventually.Within(EndLimit, func() bool { state := status(pid, "State"); return state == "" || state[0] == 'T' || state[0] == 'Z' })
+	return children(pid)
 }
 
 // children returns the processes whose parent is pid.

@@ -6,10 +6,14 @@ import (
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
 )
 
+// Unused reports whether a data folder is missing or empty, except for what CreateAfter leaves when its process is killed.
+func Unused(dir string) bool { return requireEmpty(journal.OS(), dir) == nil }
+
 // CreateAfter creates a data folder without data whose positions and times come after pos and at: those of another
-// engine, whose data is about to be moved there. The folder must be missing or empty.
+// engine, whose data is about to be moved there. The folder must be Unused.
 func CreateAfter(ctx context.Context, dir string, pos engine.Position, at time.Time, o Options) error {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -105,13 +105,21 @@ func folders(dir string) []string {
 	return []string{dir, filepath.Join(dir, snapshotDir), filepath.Join(dir, logDir), filepath.Join(dir, valueDir)}
 }
 
-// requireEmpty returns an error if a data folder has files other than its lock, which
-// stays when a process is killed.
+// requireEmpty returns an error if a data folder has files other than its lock and unfinished
+// snapshots, which stay when a process is killed.
 func requireEmpty(fsys journal.FS, dir string) error {
 	for _, d := range folders(dir) {
 		names, err := fsys.List(d)
-		isLock := func(name string) bool { return d == dir && name == journal.LockName }
-		if err == nil && len(slices.DeleteFunc(names, isLock)) > 0 {
+		isLeft := func(name string) bool {
+			switch d {
+			case dir:
+				return name == journal.LockName
+			case filepath.Join(dir, snapshotDir):
+				return journal.IsTemp(name) // the next Open removes it
+			}
+			return false
+		}
+		if err == nil && len(slices.DeleteFunc(names, isLeft)) > 0 {
 			return engine.Errorf(engine.CodeInvalid, "%s is not empty: restore makes a new data folder", dir)
 		}
 	}
