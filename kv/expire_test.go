@@ -130,6 +130,7 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
+	set(t, s, "other", "v", kv.SetOptions{}) // all of those below may expire before the loop looks
 	fill(t, s, 0, 2000, kv.SetOptions{TTL: time.Second})
 	c.Add(2 * time.Second)
 	for deadline := time.Now().Add(10 * time.Second); stored(t, eng, "x") > 0; {
