@@ -5,6 +5,7 @@ import (
 
 	"github.com/skerrydb/skerry/record/expr"
 	"github.com/skerrydb/skerry/record/query"
+	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/record/value"
 )
 
@@ -96,6 +97,16 @@ func (b bounds) one(name string) (value.Value, bool) {
 		return x.values[0], true
 	}
 	return value.Value{}, false
+}
+
+// pins returns the fields and columns that have one value in all records within the bounds.
+func (b bounds) pins(c *Collection) (all []pin) {
+	for name := range b {
+		if v, ok := b.one(name); ok {
+			all = append(all, pin{partOf(c.Compiled, schema.IndexField{Name: name}), v})
+		}
+	}
+	return all
 }
 
 // keep returns the bytes that entries of the records have which a search is about: those in the trash, those that are not,

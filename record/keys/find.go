@@ -425,14 +425,14 @@ func (f *search) load(a *access, p engine.Pair) (*Doc, error) {
 	var err error
 	if a.index == nil {
 		id := string(p.Key[len(prefix(docKeys, 0)):])
-		if f.again(id) {
+		if f.seen[id] {
 			return nil, nil
 		}
 		d, err = f.c.read(id, p.Val)
 	} else {
 		var id string
 		if id, err = a.index.entryID(p.Key); err == nil {
-			if f.again(id) {
+			if f.seen[id] {
 				return nil, nil
 			}
 			d, err = Get(f.tx, f.c, id)
@@ -444,7 +444,7 @@ func (f *search) load(a *access, p engine.Pair) (*Doc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.Meets(d)
+	return f.meets(a, d)
 }
 
 // past returns the record to look at instead of d.

@@ -3,6 +3,7 @@ package keys
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/keyspace"
@@ -94,17 +95,18 @@ func (p part) of(d *Doc) value.Value {
 func newIndex(k *schema.Compiled, x schema.Index, id uint16, ready bool) Index {
 	n := Index{Index: x, ID: id, Ready: ready}
 	for _, f := range x.Fields {
-		if i, ok := k.Index(f.Name); ok {
-			n.parts = append(n.parts, part{false, i, f.Desc})
-			continue
-		}
-		for i, c := range schema.Columns() {
-			if c.Name == f.Name {
-				n.parts = append(n.parts, part{true, i, f.Desc})
-			}
-		}
+		n.parts = append(n.parts, partOf(k, f))
 	}
 	return n
+}
+
+// partOf returns the part for a field or column of k.
+func partOf(k *schema.Compiled, f schema.IndexField) part {
+	if i, ok := k.Index(f.Name); ok {
+		return part{false, i, f.Desc}
+	}
+	columns := schema.Columns()
+	return part{true, slices.IndexFunc(columns[:], func(c schema.Column) bool { return c.Name == f.Name }), f.Desc}
 }
 
 func (x *Index) prefix(kind byte, collection uint32) []byte {

@@ -24,11 +24,18 @@ type access struct {
 	sorted bool     // each range has the order of the search
 	whole  bool     // what is in the ranges are the records of the search, and no others
 	used   []string // names of the bounds that the ranges have
+	pins   []pin    // of a part of a union: values that its records have, by which the order of its ranges is that of the search
 
 	count   int  // of records in the ranges, or a guess
 	counted bool // count is no guess
 	cost    int  // how many records will probably be read
 	read    int  // how many were read
+}
+
+// pin is the only value that a field or column may have.
+type pin struct {
+	part  part
+	value value.Value
 }
 
 // span is a range of keys: lo <= key < hi.

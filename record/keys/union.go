@@ -6,6 +6,7 @@ import (
 
 	"github.com/skerrydb/skerry/record/query"
 	"github.com/skerrydb/skerry/record/schema"
+	"github.com/skerrydb/skerry/record/value"
 )
 
 // Limits of unions. Conditions that would exceed them are tested against records that are found in another way.
@@ -105,6 +106,9 @@ func (u *union) add(c *query.Cond, outer []query.Bound, bounded bool) (bool, err
 		}
 	}
 	if fewest != nil {
+		if ordered != nil {
+			ordered.pins = b.pins(u.c)
+		}
 		u.ordered, u.fewest = append(u.ordered, ordered), append(u.fewest, fewest)
 		return true, nil
 	}
@@ -180,16 +184,6 @@ func (f *search) begin(a *access) {
 	}
 }
 
-// again reports whether a union has come to a record before.
-func (f *search) again(id string) bool {
-	if f.seen == nil {
-		return false
-	}
-	before := f.seen[id]
-	f.seen[id] = true
-	return before
-}
-
 // streams appends the records of each range and id of a way, each stream in the order of the search.
 func (f *search) streams(dst []iter.Seq2[*Doc, error], a *access) []iter.Seq2[*Doc, error] {
 	for _, p := range a.parts {
@@ -223,12 +217,26 @@ func (f *search) get(a *access, id string) (*Doc, error) {
 	}
 	f.read++
 	a.read++
-	if f.again(id) {
+	if f.seen[id] {
 		return nil, nil
 	}
 	d, err := Get(f.tx, f.c, id)
 	if d == nil || err != nil {
 		return nil, err
+	}
+	return f.meets(a, d)
+}
+
+// meets returns d if it is a record of the search that no part of a union has come to before. A record without the values
+// that a part relies on is left to another part: here it would be out of order.
+func (f *search) meets(a *access, d *Doc) (*Doc, error) {
+	for _, p := range a.pins {
+		if value.Compare(p.part.of(d), p.value) != 0 {
+			return nil, nil
+		}
+	}
+	if f.seen != nil {
+		f.seen[d.ID] = true
 	}
 	return f.Meets(d)
 }

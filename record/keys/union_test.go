@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,27 @@ func TestUnionLimits(t *testing.T) {
 			_, ranked := tx.(engine.Ranker)
 			if n, p, err := Count(tx, s.c, q); err != nil || n != c.want || p.Access != c.access && (ranked || p.Access != "documents") {
 				t.Errorf("%.60s: %d records by %+v, %v; want %d by %s", c.filter, n, p, err, c.want, c.access)
+			}
+		})
+	}
+}
+
+// TestUnionOrder: a part of a union that relies on its records having one value, by which the search sorts first, leaves
+// records with another value to the other parts.
+func TestUnionOrder(t *testing.T) {
+	s := newShelf(t, seed.Rand(t))
+	s.fill(t, 0, 60)
+	for _, c := range []struct{ filter, sort string }{
+		{`id >= "r00001" && (b = false && n != 2 || b)`, "-b"},
+		{`id >= "r000007" && (b && n > 3 || b = false)`, "b,-id"},
+		{`id < "r000044" && (s = "s3" && n > 5 || s = "s4" && b || s = "s1")`, "-s"},
+	} {
+		q := s.search(t, c.filter, c.sort, query.Live)
+		q.Limit = 1
+		s.view(t, func(tx engine.Tx) {
+			want, _ := s.pages(t, tx, *q, "documents[id]")
+			if got, plan := s.pages(t, tx, *q, "union"); !slices.Equal(got, want) || len(want) < 10 {
+				t.Errorf("%s sort %s:\n got %v\nwant %v\n%+v", c.filter, c.sort, got, want, plan)
 			}
 		})
 	}
