@@ -8,12 +8,16 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// patience is how long a call of a source is tried again: longer than an election or the restart of a server.
-const patience = 30 * time.Second
+// patience is how long a call of a source or a target is tried again: longer than an election or the restart of a server.
+const (
+	patience   = 30 * time.Second
+	firstPause = 50 * time.Millisecond
+)
 
 // patient is a Source whose calls are tried again while they fail for a reason that passes.
 type patient struct{ s Source }
 
+// retry calls a function until it succeeds, fails for a reason that does not pass, or patience ends.
 func retry[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	pause := firstPause
 	for end := time.Now().Add(patience); ; pause = min(2*pause, time.Second) {

@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -52,17 +51,7 @@ func (m *mover) raise(ctx context.Context, last engine.Position) error {
 	if err != nil {
 		return err
 	}
-	pause := firstPause
-	for range commitTries {
-		if _, err = r.Raise(ctx, NextEpoch(max(last, now))); err == nil || ctx.Err() != nil || !passes(err) {
-			break
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		pause *= 2
-	}
+	_, err = retry(ctx, func() (engine.Position, error) { return r.Raise(ctx, NextEpoch(max(last, now))) })
 	if err != nil {
 		return fmt.Errorf("raise the positions of the target: %w", err)
 	}

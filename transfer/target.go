@@ -200,12 +200,6 @@ func (st *state) put(tx engine.Tx) error {
 	return tx.Put([]byte(engine.FenceKey), val)
 }
 
-// pauses between attempts to commit.
-const (
-	commitTries = 8
-	firstPause  = 50 * time.Millisecond
-)
-
 // commit writes ops and the state to the target. If they are pairs that were copied, from is the first key of
 // their range; if they are changes, it is nil.
 func (m *mover) commit(ctx context.Context, ops []engine.Write, from []byte) (err error) {
@@ -294,10 +288,9 @@ func diff(tx engine.Tx, ops []engine.Write, lo, hi []byte) (rest []engine.Write,
 
 // update runs a transaction of the move, which may be repeated, and stores st. It fails if another process has
 // taken over.
-func (m *mover) update(ctx context.Context, st state, fn func(tx engine.Tx) error) (err error) {
-	pause := firstPause
-	for range commitTries {
-		_, err = m.dst.Update(ctx, func(tx engine.Tx) error {
+func (m *mover) update(ctx context.Context, st state, fn func(tx engine.Tx) error) error {
+	_, err := retry(ctx, func() (engine.Position, error) {
+		return m.dst.Update(ctx, func(tx engine.Tx) error {
 			if err := m.owns(tx); err != nil {
 				return err
 			}
@@ -306,15 +299,7 @@ func (m *mover) update(ctx context.Context, st state, fn func(tx engine.Tx) erro
 			}
 			return fn(tx)
 		})
-		if err == nil || ctx.Err() != nil || !passes(err) {
-			break
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		pause *= 2
-	}
+	})
 	if err != nil {
 		return fmt.Errorf("write to the target: %w", err)
 	}
