@@ -18,8 +18,8 @@ const (
 	PatchForm              // what they send to change one: a JSON merge patch
 )
 
-// idPattern is that of ids of records.
-const idPattern = "^[A-Za-z0-9_-]{1,64}$"
+// IDPattern is the regular expression of the ids of records, for JSON Schema and for PostgreSQL.
+const IDPattern = "^[A-Za-z0-9_-]{1,64}$"
 
 // JSONSchema returns a JSON Schema (draft 2020-12, as used by OpenAPI 3.1) for the data of a collection's records. It
 // omits bounds of decimals, times and json, which JSON Schema cannot express.
@@ -106,7 +106,7 @@ func (c *field) typeSchema(form Form) map[string]any {
 		}
 		return map[string]any{"type": "array", "items": one, "uniqueItems": true}
 	case Reference:
-		return map[string]any{"type": "string", "pattern": idPattern}
+		return map[string]any{"type": "string", "pattern": IDPattern}
 	}
 	s := map[string]any{"type": "string"}
 	if format := map[Type]string{Time: "date-time", Email: "email", URL: "uri", Password: "password"}[c.Type]; format != "" && (c.Type != Time || form == ReadForm) {
@@ -149,7 +149,7 @@ func ColumnSchemas() map[string]any {
 		f := field{Field: Field{Name: c.Name, Type: c.Type}}
 		all[c.Name] = f.typeSchema(ReadForm)
 	}
-	all["id"] = map[string]any{"type": "string", "pattern": idPattern}
+	all["id"] = map[string]any{"type": "string", "pattern": IDPattern}
 	all["rev"] = map[string]any{"type": "integer", "format": "int64", "minimum": json.RawMessage(strconv.Itoa(1))}
 	return all
 }

@@ -288,7 +288,7 @@ func (x *shop) releases(l *adopt.Link, want map[string]string) {
 // TestRefused: tables that cannot be adopted are refused by name.
 func TestRefused(t *testing.T) {
 	x := openShop(t, `CREATE TABLE nokey (a int); CREATE TABLE two (a int, b int, PRIMARY KEY (a, b)); CREATE TABLE bykey (id timestamptz PRIMARY KEY);
-		CREATE VIEW seen AS SELECT 1 AS id; CREATE TABLE odd (id int PRIMARY KEY, r int4range); CREATE TABLE mails (id text PRIMARY KEY); INSERT INTO mails VALUES ('a@b');
+		CREATE VIEW seen AS SELECT 1 AS id; CREATE TABLE odd (id int PRIMARY KEY, r int4range); CREATE TABLE mails (id text PRIMARY KEY); INSERT INTO mails VALUES ('a@b'); CREATE TABLE blank (id text PRIMARY KEY); INSERT INTO blank VALUES ('a'), ('');
 		CREATE TABLE nan (id int PRIMARY KEY, x float8); INSERT INTO nan VALUES (1, 'NaN'); CREATE TABLE strict (id int PRIMARY KEY, p bytea NOT NULL);
 		CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE wide (id int PRIMARY KEY)`)
 	for i := range 201 {
@@ -296,7 +296,7 @@ func TestRefused(t *testing.T) {
 	}
 	for table, words := range map[string]string{
 		"missing": "there is no table", "nokey": "no primary key", "two": "2 columns", "bykey": "must be an integer", "seen": "not an ordinary table", "odd": "int4range",
-		"mails": `"a@b"`, "nan": "field x", "strict -p": "cannot be skipped", "nokey -zz": "no primary key", "odd -zz": "int4range", "strict -id": "bytea", "parts": "not an ordinary table", "wide": "201 columns",
+		"mails": `"a@b"`, "blank": `"", a primary key`, "nan": "field x", "strict -p": "cannot be skipped", "nokey -zz": "no primary key", "odd -zz": "int4range", "strict -id": "bytea", "parts": "not an ordinary table", "wide": "201 columns",
 	} {
 		name, skip, _ := strings.Cut(table, " -")
 		var skips []string

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record/schema"
 )
 
 // The setting skerry.syncing is on in a transaction while one of the two functions below writes, so that the trigger of
@@ -238,13 +239,13 @@ func (l *Link) check(ctx context.Context) error {
 	if records && of != l.mark() {
 		return engine.Errorf(engine.CodeConflict, "collection %s has records that are not of table %s: choose another name for the collection", l.Collection, l.Table.Name)
 	}
-	var id string
-	err = l.conn.QueryRow(ctx, "SELECT coalesce((SELECT k FROM (SELECT "+quote(l.Table.Key.Name)+"::text k FROM "+name+") x WHERE k !~ '^[A-Za-z0-9_-]{1,64}$' LIMIT 1), '')").Scan(&id)
+	var id *string
+	err = l.conn.QueryRow(ctx, "SELECT (SELECT k FROM (SELECT "+quote(l.Table.Key.Name)+"::text k FROM "+name+") x WHERE k !~ "+literal(schema.IDPattern)+" LIMIT 1)").Scan(&id)
 	if err != nil {
 		return failed("read table "+l.Table.Name, err)
 	}
-	if id != "" {
-		return engine.Errorf(engine.CodeInvalid, "%.80q, a primary key of table %s, cannot be the id of a record: an id has 1 to 64 letters a to z and A to Z, digits, _ and -", id, l.Table.Name)
+	if id != nil {
+		return engine.Errorf(engine.CodeInvalid, "%.80q, a primary key of table %s, cannot be the id of a record: an id has 1 to 64 letters a to z and A to Z, digits, _ and -", *id, l.Table.Name)
 	}
 	return nil
 }

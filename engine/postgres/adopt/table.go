@@ -248,13 +248,18 @@ func fieldName(column string, used map[string]bool) string {
 		columns := schema.Columns()
 		return used[name] || slices.ContainsFunc(columns[:], func(c schema.Column) bool { return c.Name == name })
 	}
-	for free := name; ; free = "c_" + free {
-		if free = free[:min(len(free), schema.MaxNameBytes)]; !reserved(free) {
-			used[free] = true
-			return free
+	free := name
+	for n := 1; reserved(cut(free)); n++ {
+		if free = "c_" + name; n > 1 {
+			free = fmt.Sprintf("c%d_%s", n, name)
 		}
 	}
+	used[cut(free)] = true
+	return cut(free)
 }
+
+// cut shortens a name, which is ASCII, to what a field may have.
+func cut(name string) string { return name[:min(len(name), schema.MaxNameBytes)] }
 
 // readIndexes takes over the indexes on plain columns, first those that are unique.
 func (t *Table) readIndexes(ctx context.Context, conn *pgx.Conn, oid uint32) error {

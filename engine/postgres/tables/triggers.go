@@ -54,7 +54,7 @@ BEGIN
 		END IF;
 	ELSE
 		NEW.id := coalesce(NEW.id, gen_random_uuid()::text);
-		IF NEW.id !~ '^[A-Za-z0-9_-]{1,MAXID}$' THEN
+		IF NEW.id !~ 'IDPATTERN' THEN
 			RAISE EXCEPTION 'the id % of a record of % is not valid', quote_literal(left(NEW.id, 100)), TG_TABLE_NAME
 				USING ERRCODE = 'check_violation', HINT = 'An id has 1 to MAXID letters a to z and A to Z, digits, _ and -.';
 		END IF;
@@ -188,7 +188,7 @@ var triggers = [][2]string{
 func (d *Driver) fill(sql string, more ...string) string {
 	return strings.NewReplacer(append(more,
 		"RECORDS.", quote(d.documents)+".", "HISTORYNAME", strings.ReplaceAll(d.changes, "'", "''"),
-		"MAXID", strconv.Itoa(keys.MaxIDBytes), "MAXDATA", strconv.Itoa(schema.MaxDataBytes), "MAXDECIMAL", strconv.Itoa(value.MaxDecimalDigits+2))...).Replace(sql)
+		"IDPATTERN", schema.IDPattern, "MAXID", strconv.Itoa(keys.MaxIDBytes), "MAXDATA", strconv.Itoa(schema.MaxDataBytes), "MAXDECIMAL", strconv.Itoa(value.MaxDecimalDigits+2))...).Replace(sql)
 }
 
 // watch returns the statements that create the triggers of a table.
