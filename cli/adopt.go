@@ -11,6 +11,7 @@ import (
 
 	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/postgres"
 	"github.com/skerrydb/skerry/engine/postgres/adopt"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
@@ -64,10 +65,8 @@ func (o *adoptOptions) check(rest []string) error {
 }
 
 func (o *adoptOptions) run(ctx context.Context, p verb.Process) (err error) {
-	bare, q := *o.from, o.from.Query()
-	q.Del("records")
-	bare.RawQuery = q.Encode()
-	s, err := adopt.Open(ctx, &bare)
+	_, bare := postgres.Cut(o.from, "records")
+	s, err := adopt.Open(ctx, bare)
 	if err != nil {
 		return err
 	}
@@ -104,10 +103,9 @@ func (o *adoptOptions) run(ctx context.Context, p verb.Process) (err error) {
 
 // adopt returns how many rows the table has.
 func (o *adoptOptions) adopt(ctx context.Context, p verb.Process, l *adopt.Link, c schema.Collection) (rows int, err error) {
-	u, q := *o.from, o.from.Query()
-	q.Set("records", "tables")
-	u.RawQuery = q.Encode()
-	eng, err := p.Engines.Open(ctx, &u, quiet(p))
+	_, u := postgres.Cut(o.from, "records")
+	u.RawQuery = strings.TrimPrefix(u.RawQuery+"&records=tables", "&")
+	eng, err := p.Engines.Open(ctx, u, quiet(p))
 	if err != nil {
 		return 0, err
 	}
