@@ -6,8 +6,8 @@ import (
 )
 
 // Run runs background work until ctx ends or the engine is closed, and returns the reason. It carries out migrations,
-// takes in changes of other programs, removes expired changes, delivers changes to subscriptions, and calls the After functions. Call it once on every
-// node; work that only the leader does waits on the others.
+// takes in changes of other programs, removes expired changes, delivers changes to subscriptions, and calls the After
+// functions. Call it once on every node; work that only the leader does waits on the others.
 func (db *DB) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -118,14 +118,8 @@ func Convert(tx engine.Tx, all []*Collection, c *Collection, tables bool) (began
 
 // until notes which changes are there, after those of other programs were taken in.
 func (w *Work) until(tx engine.Tx, c *Collection) error {
-	for {
-		taken, err := TakeIn(tx, c, "", MaxTake)
-		if err != nil {
-			return err
-		}
-		if len(taken) == 0 {
-			break
-		}
+	if err := TakeAll(tx, c); err != nil {
+		return err
 	}
 	k, err := ReadCounters(tx, c)
 	w.Convert.Until = k.Seq

@@ -129,6 +129,15 @@ func TakeIn(tx engine.Tx, c *Collection, id string, n int) (all []Taken, err err
 	return all, counters.write(tx, c)
 }
 
+// TakeAll takes in all changes that other programs have made to a collection.
+func TakeAll(tx engine.Tx, c *Collection) error {
+	for {
+		if taken, err := TakeIn(tx, c, "", MaxTake); err != nil || len(taken) == 0 {
+			return err
+		}
+	}
+}
+
 // taking takes in one change.
 type taking struct {
 	in    Inbox

@@ -105,7 +105,7 @@ func (d *Driver) add(tx engine.Tx, c *keys.Collection) error {
 
 // show writes the data of all rows in the form of the description.
 func (d *Driver) show(tx engine.Tx, c *keys.Collection) error {
-	if err := d.takeAll(tx, c); err != nil {
+	if err := keys.TakeAll(tx, c); err != nil {
 		return err
 	}
 	for x, err := range d.Documents(tx, c, "") {

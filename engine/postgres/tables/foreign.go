@@ -142,15 +142,6 @@ func (d *Driver) Again(tx engine.Tx) bool {
 	return ok && t.Again()
 }
 
-// takeAll takes in all changes of a collection.
-func (d *Driver) takeAll(tx engine.Tx, c *keys.Collection) error {
-	for {
-		if taken, err := keys.TakeIn(tx, c, "", keys.MaxTake); err != nil || len(taken) == 0 {
-			return err
-		}
-	}
-}
-
 // Guarded implements keys.Inbox.
 func (d *Driver) Guarded(tx engine.Tx, c *keys.Collection) error {
 	var have []string
