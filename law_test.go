@@ -80,6 +80,11 @@ var law = map[string]may{
 
 	"record": {code: "engine feed kv record/expr record/keys record/match record/query record/schema record/value suggest", tests: "ci/eventually ci/logbuf ci/seed engine/embedded engine/testengine engine/testengine/recordengine journal/memfs keyspace proc"},
 
+	// the tiers are leaves; sources and feeds on databases import cache
+	"cache":        {code: "cache/disk cache/memory engine feed", tests: "ci/seed engine/testengine kv"},
+	"cache/memory": {tests: "ci/seed"},
+	"cache/disk":   {tests: "ci/seed"},
+
 	"session": {code: "engine keyspace kv", tests: "engine/embedded engine/enginetest engine/testengine github.com/alexedwards/scs/..."},
 
 	// what a program is for those who call it; its tests call a real server

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -42,6 +43,8 @@ type Sub struct {
 	picked []int           // scratch: indices of the writes of one change that match
 	room   room
 
+	replayed atomic.Uint64 // pos, for Reached while the replay runs
+
 	// Feed.mu guards these.
 	live  bool // served by the tail
 	quiet bool // nothing was sent since the last heartbeat
@@ -73,6 +76,7 @@ func (f *Feed) Subscribe(filter Filter, after engine.Position) (*Sub, error) {
 		ch: make(chan engine.Change, f.o.Buffer), gone: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.C = s.ch
+	s.replayed.Store(uint64(after))
 	s.room.max = f.o.BufferBytes
 
 	f.mu.Lock()
@@ -166,6 +170,7 @@ func (s *Sub) catchUp(ctx context.Context) (joined bool, err error) {
 			skipped = 0
 		}
 		s.pos = c.Pos
+		s.replayed.Store(uint64(c.Pos))
 		if s.tryJoin() {
 			return true, nil
 		}
@@ -243,6 +248,17 @@ func (s *Sub) offer(c engine.Change) bool {
 	default:
 		return false
 	}
+}
+
+// Reached returns the position up to which every matching change has been put into C. A consumer
+// that then empties C without waiting has all of them, and needs no heartbeat to know it.
+func (s *Sub) Reached() engine.Position {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	if s.live {
+		return max(s.pos, s.f.pos)
+	}
+	return engine.Position(s.replayed.Load())
 }
 
 // Close ends the subscription. C is closed and Err returns nil, unless the subscription had
