@@ -4,9 +4,13 @@ import (
 	"context"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 )
+
+// endWithin is how long a cache that closes waits for a source that was cancelled.
+const endWithin = 5 * time.Second
 
 // loader runs loads of the source: at most Options.Loads calls at once, each for at most Options.Gather keys.
 // Keys gather while all calls are under way.
@@ -14,6 +18,7 @@ type loader struct {
 	ctx    context.Context // of all calls of the source
 	cancel context.CancelFunc
 	max    int // Options.Queued
+	calls  sync.WaitGroup
 
 	mu       sync.Mutex // guards the fields below
 	reserved int        // loads that are queued, or may be
@@ -61,15 +66,42 @@ func (d *loader) take(n int) []*load {
 	return batch
 }
 
-// close cancels the calls of the source and returns what was queued.
-func (d *loader) close(why error) []*load {
-	d.cancel()
+// waiting returns how many loads wait for a call of the source.
+func (d *loader) waiting() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return len(d.queue)
+}
+
+// running returns how many calls of the source are under way.
+func (d *loader) running() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.active
+}
+
+// closeLoader fails what is queued, cancels the calls of the source, and waits for them for endWithin.
+func (c *Cache) closeLoader() {
+	d := &c.loader
+	d.cancel()
+	d.mu.Lock()
 	left := d.queue
 	d.reserved -= len(left)
-	d.queue, d.closed = nil, why
-	return left
+	d.queue, d.closed = nil, c.errClosed()
+	d.mu.Unlock()
+	for _, l := range left {
+		c.fail(l, d.closed)
+	}
+	ended := make(chan struct{})
+	go func() {
+		d.calls.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(endWithin):
+		c.o.Logger.Warn("the source still loads although the cache is closed", "calls", d.running())
+	}
 }
 
 // enqueue queues a load that has a place, and starts a goroutine for it, if one may start.
@@ -83,18 +115,15 @@ func (c *Cache) enqueue(l *load) {
 		return
 	}
 	d.queue = append(d.queue, l)
-	start := d.active < c.o.Loads
-	if start {
+	if d.active < c.o.Loads {
 		d.active++
-	}
-	d.mu.Unlock()
-	if start {
-		go func() {
+		d.calls.Go(func() {
 			for batch := d.take(c.o.Gather); batch != nil; batch = d.take(c.o.Gather) {
 				c.ask(batch)
 			}
-		}()
+		})
 	}
+	d.mu.Unlock()
 }
 
 func (c *Cache) errQueueFull() error {

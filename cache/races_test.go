@@ -320,6 +320,32 @@ func TestForcedSilence(t *testing.T) {
 	})
 }
 
+// TestForcedLateProof: a proof counts from when the source was asked, and only from a feed that still runs.
+func TestForcedLateProof(t *testing.T) {
+	t.Parallel()
+	inRig(t, cache.Options{Staleness: time.Second}, func(r *rig) {
+		r.source.set("k", "old")
+		a := r.get("k", 0)
+		r.load()
+		r.source.pass <- struct{}{}
+		r.expect(a, "old")
+		asked := time.Now()
+		time.Sleep(900 * time.Millisecond)
+		r.sink.Reached(1, asked)
+		time.Sleep(200 * time.Millisecond)
+		r.cached("k", "")
+		r.sink.Reached(1, time.Now().Add(time.Hour)) // a proof from the future is one of now
+		r.cached("k", "old")
+		time.Sleep(1001 * time.Millisecond)
+		r.cached("k", "")
+		r.feed.ends <- errors.New("cut")
+		late := r.sink
+		r.sink = <-r.feed.runs
+		late.Reached(1, time.Now())
+		r.cached("k", "")
+	})
+}
+
 // TestForcedGap: a feed that cannot say what changed empties the cache, and what is being loaded is not kept.
 func TestForcedGap(t *testing.T) {
 	t.Parallel()

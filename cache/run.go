@@ -57,9 +57,7 @@ func (c *Cache) Close() {
 func (c *Cache) close() {
 	c.once.Do(func() {
 		close(c.closed)
-		for _, l := range c.loader.close(c.errClosed()) {
-			c.fail(l, c.errClosed())
-		}
+		c.closeLoader()
 		c.closeDisk()
 	})
 }

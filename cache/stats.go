@@ -63,18 +63,12 @@ func (c *Cache) Stats() Stats {
 			s.Age = time.Duration(c.clock.now() - proof)
 		}
 	}
-	s.Queued, s.Calls = c.loader.stats()
+	s.Queued, s.Calls = c.loader.waiting(), c.loader.running()
 	if c.disk != nil {
 		d := c.disk.Stats()
 		s.Disk = &d
 	}
 	return s
-}
-
-func (d *loader) stats() (queued, calls int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.queue), d.active
 }
 
 // Metrics yields the metrics for /metrics.
