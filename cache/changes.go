@@ -35,7 +35,7 @@ type ChangesOptions struct {
 
 // Changes returns a Feed of the changes of Skerry's own engine. Its positions are those of the engine, so a
 // position that a write returned can be a Read.AtLeast. The source of the cache must read the same engine on
-// the same node, at any level.
+// the same node at level Linearizable: a weaker read can miss a change that the feed has delivered already.
 //
 // It resumes within one process only: a disk tier starts empty.
 func Changes(o ChangesOptions) (Feed, error) {
