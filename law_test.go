@@ -41,6 +41,8 @@ var law = map[string]may{
 
 	"spill": {code: "journal", tests: "ci/seed journal/memfs"}, // on the same file system as the log
 
+	"cache/disk": {code: "journal", tests: "ci/eventually ci/logbuf ci/seed journal/memfs"}, // the same, of cached values
+
 	// the contract
 	"engine":            {tests: "engine"},
 	"engine/enginetest": {code: "ci/eventually engine workload", tests: "engine/embedded"},
