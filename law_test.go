@@ -41,8 +41,6 @@ var law = map[string]may{
 
 	"spill": {code: "journal", tests: "ci/seed journal/memfs"}, // on the same file system as the log
 
-	"cache/disk": {code: "journal", tests: "ci/eventually ci/logbuf ci/seed journal/memfs"}, // the same, of cached values
-
 	// the contract
 	"engine":            {tests: "engine"},
 	"engine/enginetest": {code: "ci/eventually engine workload", tests: "engine/embedded"},
@@ -85,7 +83,7 @@ var law = map[string]may{
 	// the tiers are leaves; sources and feeds on databases import cache
 	"cache":        {code: "cache/disk cache/memory engine feed", tests: "ci/eventually ci/seed engine/testengine"},
 	"cache/memory": {tests: "ci/seed"},
-	"cache/disk":   {tests: "ci/seed"},
+	"cache/disk":   {code: "journal", tests: "ci/eventually ci/logbuf ci/seed journal/memfs"}, // on the same file system as the log
 
 	"session": {code: "engine keyspace kv", tests: "engine/embedded engine/enginetest engine/testengine github.com/alexedwards/scs/..."},
 
