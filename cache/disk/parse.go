@@ -8,6 +8,9 @@ import (
 	"io"
 )
 
+// readBytes is how much of a segment is read at a time.
+const readBytes = 1 << 20
+
 // op is a record as replay needs it.
 type op struct {
 	kind     byte
@@ -35,7 +38,7 @@ type parser struct {
 // not a complete valid frame: at tells. ops are valid during the call. The error is one of
 // reading.
 func (p *parser) run(apply func(ops []op)) error {
-	r := bufio.NewReaderSize(io.NewSectionReader(p.r, p.at, p.size-p.at), 1<<20)
+	r := bufio.NewReaderSize(io.NewSectionReader(p.r, p.at, p.size-p.at), int(min(p.size, readBytes)))
 	for {
 		ok, err := p.frame(r)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -110,7 +113,7 @@ func (p *parser) record(r io.Reader, limit int64) ([]byte, error) {
 // come after number.
 func laterFrame(c codec, r io.ReaderAt, from, to int64, number uint64) (bool, error) {
 	magic := binary.LittleEndian.AppendUint32(nil, frameMagic)
-	window := make([]byte, 1<<20)
+	window := make([]byte, min(to, readBytes))
 	for from+frameBytes <= to {
 		b := window[:min(int64(len(window)), to-from)]
 		if _, err := r.ReadAt(b, from); err != nil {

@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -108,7 +109,7 @@ func (s *Store) replay(numbers []uint32) (end chain, err error) {
 // was being created when the power failed.
 func (s *Store) begin(seg *segment, i int, last bool, end chain) (ok bool, err error) {
 	b := make([]byte, min(seg.size, headerBytes))
-	if _, err := seg.file.ReadAt(b, 0); err != nil {
+	if _, err := seg.file.ReadAt(b, 0); err != nil && err != io.EOF {
 		return false, damagef("cannot read %s: %v", seg.path, err)
 	}
 	h, ok := parseHeader(b)

@@ -125,6 +125,9 @@ func (s *Store) writeBatch(b *batch) error {
 	if err := s.makeRoom(b); err != nil {
 		return err
 	}
+	if s.outdated(b) {
+		return nil
+	}
 	seg := b.segment
 	if seg.file == nil {
 		if err := s.create(seg); err != nil {
@@ -157,6 +160,17 @@ func (s *Store) writeBatch(b *batch) error {
 		s.durable = b.mark
 	}
 	return nil
+}
+
+// outdated drops a sealed batch from before a flush.
+func (s *Store) outdated(b *batch) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gen == b.gen {
+		return false
+	}
+	s.writing = nil
+	return true
 }
 
 // oldest returns the number of the oldest segment; own is that of the batch.
