@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -42,8 +43,14 @@ func (s *Store) recover() error {
 	if len(s.segments) == 0 {
 		return s.startOver(nil)
 	}
-	s.found, s.durable = s.mark, s.mark
 	last := s.segments[len(s.segments)-1]
+	if err := last.file.Sync(); err != nil { // the process may have been killed before it did
+		return fmt.Errorf("sync %s: %w", last.path, err)
+	}
+	if err := s.fs.SyncDir(s.o.Dir); err != nil {
+		return fmt.Errorf("sync the folder of %s: %w", last.path, err)
+	}
+	s.found, s.durable = s.mark, s.mark
 	s.open = newBatch(s.c, 0, last, last.size, end, "", false)
 	if last.size >= s.segmentBytes {
 		s.roll()
@@ -183,7 +190,7 @@ func (s *Store) startOver(numbers []uint32) error {
 	s.segments, s.index, s.mark = nil, map[uint64]location{}, ""
 	next := uint32(1)
 	for _, n := range numbers {
-		if err := s.fs.Remove(filepath.Join(s.o.Dir, fileName(n))); err != nil {
+		if err := s.fs.Remove(filepath.Join(s.o.Dir, fileName(n))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove segment: %w", err)
 		}
 		next = n + 1
