@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"testing"
@@ -153,11 +154,33 @@ func TestEveryBitFlipped(t *testing.T) {
 	}
 }
 
+// frameEnds returns where the frames of the only segment end.
+func frameEnds(t *testing.T, fsys *memfs.FS) (ends []int) {
+	t.Helper()
+	b, err := fsys.ReadFile(segment1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, ok := parseHeader(b)
+	if !ok {
+		t.Fatal("no header")
+	}
+	p := &parser{c: newCodec(h.id), segment: 1, r: bytes.NewReader(b), size: int64(len(b)), at: headerBytes, next: h.start}
+	if err := p.run(func([]op) { ends = append(ends, int(p.at)) }); err != nil {
+		t.Fatal(err)
+	}
+	return ends
+}
+
 // TestDamagedMiddle: damage before a valid frame is no torn write.
 func TestDamagedMiddle(t *testing.T) {
 	g, fsys := history(t, short)
-	for at := range headerBytes + frameBytes + 20 {
-		mark, _ := damaged(t, g, fsys, "damage of the first frame", file(segment1, func(b []byte) []byte {
+	ends := frameEnds(t, fsys)
+	if len(ends) != 5 || ends[4] != size(t, fsys, segment1) {
+		t.Fatalf("the frames end at %v", ends)
+	}
+	for at := range ends[len(ends)-2] {
+		mark, _ := damaged(t, g, fsys, fmt.Sprintf("damage of byte %d", at), file(segment1, func(b []byte) []byte {
 			b[at] ^= 0xff
 			return b
 		}))
@@ -206,6 +229,7 @@ func TestForeignFiles(t *testing.T) {
 		"files of other names":     {func(f *memfs.FS) { f.WriteFile("cache/1.seg", nil); f.WriteFile("cache/note.txt", []byte("x")) }, last},
 		"zeros at the end":         {file(name(3), func(b []byte) []byte { return append(b, make([]byte, 5000)...) }), last},
 		"zeros before the end":     {file(name(2), func(b []byte) []byte { return append(b, make([]byte, 5000)...) }), ""},
+		"an old state of a middle": {file(name(2), func(b []byte) []byte { return b[:headerBytes+frameBytes+recordBytes+8] }), ""},
 		"an old state of the last": {file(name(3), func(b []byte) []byte { return b[:headerBytes] }), "5"},
 	} {
 		if mark, _ := damaged(t, g, fsys, what, c.change); mark != c.mark {
@@ -222,19 +246,30 @@ func TestOldSegmentComesBack(t *testing.T) {
 	s := reopen(t, o)
 	g := newGenerator(1)
 	g.calls(s, "P1P2P3s-m-s-")
-	old, err := fsys.ReadFile(segment1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := map[string][]byte{}
 	for s.segmentNumbers()[0] == 1 {
+		for _, n := range s.segmentNumbers() {
+			name := "cache/" + fileName(n)
+			b, err := fsys.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old[name] = b
+		}
 		g.calls(s, "P4P5P6s-")
 	}
+	dropped := s.segmentNumbers()[0]
 	g.calls(s, "d1d2m-s-")
 	closeStore(t, s)
 	if mark, n := damaged(t, g, fsys, "nothing", func(*memfs.FS) {}); mark == "" || n == 0 {
 		t.Fatalf("mark %q, %d entries", mark, n)
 	}
-	if mark, _ := damaged(t, g, fsys, "an old segment came back", func(f *memfs.FS) { f.WriteFile(segment1, old) }); mark != "" {
+	if mark, _ := damaged(t, g, fsys, "old segments came back", func(f *memfs.FS) {
+		for n := uint32(1); n < dropped; n++ {
+			name := "cache/" + fileName(n)
+			f.WriteFile(name, old[name])
+		}
+	}); mark != "" {
 		t.Errorf("the store came back with %s", mark)
 	}
 }

@@ -34,7 +34,7 @@ const (
 	MaxQueuedBytes = 64 << 20
 	// MaxSegments bounds the files of a store, all of which are open.
 	MaxSegments = 64
-	// MaxEntries bounds the index. An entry takes about 45 bytes of memory.
+	// MaxEntries bounds the index. An entry takes 45 to 60 bytes of memory.
 	MaxEntries = 32 << 20
 
 	minBytes = 64 << 10 // of Options.MaxBytes: smaller ones leave no room for values

@@ -89,8 +89,7 @@ func (c codec) appendRecord(b []byte, number uint64, kind byte, key string, valu
 
 // checksum covers a record without its checksum, and its number.
 func (c codec) checksum(rec []byte, number uint32) uint32 {
-	sum := crc32.Update(c.seed, castagnoli, rec[4:])
-	return crc32.Update(sum, castagnoli, binary.LittleEndian.AppendUint32(make([]byte, 0, 4), number))
+	return crc32.Update(c.seed^number, castagnoli, rec[4:])
 }
 
 // recordSize returns the length of the record that begins with b, which has recordBytes
