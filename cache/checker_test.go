@@ -220,33 +220,49 @@ func TestChecker(t *testing.T) {
 	if testing.Short() {
 		rounds = 8
 	}
+	check(t, r, rounds, func(r *rand.Rand, m *model) cache.Options {
+		o := cache.Options{Gather: 1 + r.IntN(3), Loads: 1 + r.IntN(4)}
+		if r.IntN(3) == 0 {
+			o.TTL, o.RefreshAhead = 50*time.Millisecond, 20*time.Millisecond
+		}
+		return o
+	}, 1)
+}
+
+// TestCheckerRestarts: the same for a cache with a disk tier that is closed and opened again while the database goes
+// on, or loses the history of its feed.
+func TestCheckerRestarts(t *testing.T) {
+	t.Parallel()
+	r := seed.Rand(t)
+	rounds := 6
+	if testing.Short() {
+		rounds = 2
+	}
+	check(t, r, rounds, func(r *rand.Rand, m *model) cache.Options {
+		return cache.Options{Dir: t.TempDir(), DiskBytes: 1 << 20, MemoryBytes: 64 << 10, Identity: "model"}
+	}, 4)
+}
+
+// check runs readers and writers of a model through as many caches, one after the other, with the same options.
+func check(t *testing.T, r *rand.Rand, rounds int, options func(r *rand.Rand, m *model) cache.Options, caches int) {
+	t.Helper()
 	var reads, hits uint64
 	for range rounds {
 		synctest.Test(t, func(t *testing.T) {
 			m := newModel(rand.New(rand.NewPCG(r.Uint64(), 0)))
-			o := cache.Options{Source: m, Feed: m, Staleness: modelStaleness, Wait: time.Second, Gather: 1 + r.IntN(3), Loads: 1 + r.IntN(4)}
-			if r.IntN(3) == 0 {
-				o.TTL, o.RefreshAhead = 50*time.Millisecond, 20*time.Millisecond
+			o := options(r, m)
+			o.Source, o.Feed, o.Staleness, o.Wait = m, m, modelStaleness, time.Second
+			for range caches {
+				s, answered := m.run(t, o)
+				reads += answered
+				hits += s.MemoryHits + s.DiskHits
+				for range m.rand(20) {
+					m.write(strconv.Itoa(m.rand(modelKeys)))
+				}
+				if m.rand(4) == 0 {
+					m.lose()
+				}
 			}
-			c, err := cache.New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			var running, users sync.WaitGroup
-			running.Go(func() { c.Run(ctx) })
-			answered := make([]int, 6)
-			for i := range answered {
-				users.Go(func() { answered[i] = m.use(t, c, 150) })
-			}
-			users.Wait()
-			for _, n := range answered {
-				reads += uint64(n)
-			}
-			hits += c.Stats().MemoryHits
-			cancel()
-			running.Wait()
-			m.late.Wait()
 		})
 		if t.Failed() {
 			return
@@ -255,4 +271,29 @@ func TestChecker(t *testing.T) {
 	if hits < reads/10 {
 		t.Errorf("%d of %d reads came from a tier: the test shows little", hits, reads)
 	}
+}
+
+// run uses one cache for a while, and returns its metrics and how many reads had a value.
+func (m *model) run(t *testing.T, o cache.Options) (s cache.Stats, answered uint64) {
+	t.Helper()
+	c, err := cache.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running, users sync.WaitGroup
+	running.Go(func() { c.Run(ctx) })
+	counts := make([]int, 6)
+	for i := range counts {
+		users.Go(func() { counts[i] = m.use(t, c, 150) })
+	}
+	users.Wait()
+	for _, n := range counts {
+		answered += uint64(n)
+	}
+	s = c.Stats()
+	cancel()
+	running.Wait()
+	m.late.Wait()
+	return s, answered
 }

@@ -81,6 +81,7 @@ type rig struct {
 	feed   *script
 	source *gate
 	sink   cache.Sink
+	close  func()
 }
 
 // inRig runs fn in a bubble with a cache whose feed has begun at position 1.
@@ -89,22 +90,31 @@ func inRig(t *testing.T, o cache.Options, fn func(r *rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, feed: newScript(), source: newGate()}
 		o.Source, o.Feed = r.source, r.feed
-		var err error
-		if r.c, err = cache.New(o); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- r.c.Run(ctx) }()
-		r.sink = <-r.feed.runs
+		r.open(o)
 		r.sink.Begin("h", 1, false)
 		r.prove(1)
 		fn(r)
+		r.close()
+	})
+}
+
+// open runs the cache until close, and waits for its feed to be run.
+func (r *rig) open(o cache.Options) {
+	r.t.Helper()
+	var err error
+	if r.c, err = cache.New(o); err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(r.t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.c.Run(ctx) }()
+	r.close = func() {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("Run returned %v", err)
+			r.t.Errorf("Run returned %v", err)
 		}
-	})
+	}
+	r.sink = <-r.feed.runs
 }
 
 // prove makes the cache fresh.
@@ -455,4 +465,46 @@ func TestForcedLateAnswer(t *testing.T) {
 		}
 		c.Close()
 	})
+}
+
+// TestForcedRestart: a cache that is opened again resumes its feed where the disk tier was, drops what has changed
+// since, and has the rest. A feed that cannot resume empties it.
+func TestForcedRestart(t *testing.T) {
+	t.Parallel()
+	for _, resumed := range []bool{true, false} {
+		o := cache.Options{Dir: t.TempDir(), DiskBytes: 1 << 20, Identity: "test"}
+		inRig(t, o, func(r *rig) {
+			for _, k := range []string{"k", "l"} {
+				r.source.set(k, "old")
+				a := r.get(k, 0)
+				r.load()
+				r.source.pass <- struct{}{}
+				r.expect(a, "old")
+			}
+			r.sink.Reached(7, time.Now())
+		})
+		synctest.Test(t, func(t *testing.T) {
+			r := &rig{t: t, feed: newScript(), source: newGate()}
+			o.Source, o.Feed = r.source, r.feed
+			r.open(o)
+			if history, pos := r.sink.Resume(); history != "h" || pos != 7 {
+				t.Fatalf("Resume returned %q, %d", history, pos)
+			}
+			r.source.set("k", "new")
+			r.source.set("l", "new")
+			r.sink.Begin("h", 7, resumed)
+			r.sink.Changed("k")
+			r.prove(9)
+			for key, want := range map[string]string{"k": "new", "l": map[bool]string{true: "old", false: "new"}[resumed]} {
+				a := r.get(key, 0)
+				if want == "new" {
+					r.load()
+					r.source.pass <- struct{}{}
+				}
+				r.expect(a, want)
+				r.idle()
+			}
+			r.close()
+		})
+	}
 }
