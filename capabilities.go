@@ -39,6 +39,7 @@ func capabilities() []func(s *Server) (capability, error) {
 		(*Server).openKeys,
 		(*Server).openProcedures,
 		(*Server).openRecords,
+		(*Server).openCaches,
 		(*Server).openUsers,
 		(*Server).openSessions,
 		(*Server).openCertificates,
@@ -70,8 +71,9 @@ type Services struct {
 	// Web has all options that the server can fill in. The application adds its own and passes them to web.New.
 	Web web.Options
 
-	live  []string // folders on disk that Files has returned
-	hooks hooks
+	live   []string // folders on disk that Files has returned
+	hooks  hooks
+	caches caches
 }
 
 // openCapabilities opens all capabilities and registers what they add.

@@ -104,7 +104,7 @@ var law = map[string]may{
 	"mail": {code: "engine github.com/wneessen/go-mail github.com/wneessen/go-mail/smtp"},
 
 	// faces
-	"web":            {code: "engine forward jsonscan session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv"},
+	"web":            {code: "cache engine forward jsonscan session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv"},
 	"web/problem":    {code: "engine"},
 	"web/calls":      {code: "engine proc web web/conditions web/problem", tests: "engine/testengine"},
 	"web/conditions": {code: "engine kv web/problem"},
@@ -147,7 +147,7 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth engine feed gate kv mail proc record record/keys record/schema resp session transfer web web/acme web/api web/records web/transfers", tests: "auth/oidc ci/pgserver ci/redisserver engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
+	".": {code: "auth cache engine feed gate kv mail proc record record/keys record/schema resp session transfer web web/acme web/api web/records web/transfers", tests: "auth/oidc ci/pgserver ci/redisserver engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
 	"cli": {
 		code:  ". archive cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
 		tests: "auth ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes

@@ -458,7 +458,11 @@ func (s *Server) Close() error {
 	return nil
 }
 
+// closeListeners closes what Open has opened.
 func (s *Server) closeListeners() {
+	if s.services != nil {
+		s.services.caches.close()
+	}
 	for _, l := range []net.Listener{s.http, s.resp, s.admin, s.plain} {
 		if l != nil {
 			l.Close() // closing a listener twice does nothing

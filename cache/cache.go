@@ -206,7 +206,7 @@ func (c *Cache) Get(ctx context.Context, key string, r Read) (Entry, error) {
 	}
 	if current {
 		if v, ok := c.inMemory(nil, key); ok {
-			return c.found(v.entry())
+			return c.found(v.Entry())
 		}
 	}
 	l, err := c.join(key, current, r.AtLeast)

@@ -24,9 +24,9 @@ type ChangesOptions struct {
 	// Prefixes selects the keys of the engine that entries are made of.
 	Prefixes [][]byte
 
-	// Keys calls drop with each key of the cache whose entry is out of date after a change. The change has only
-	// the writes to Prefixes. It must not be modified.
-	Keys func(c engine.Change, drop func(key string))
+	// Keys calls drop with each key of the cache whose entry is out of date after a change, or returns true if any may
+	// be. The change has only the writes to Prefixes. It must not be modified.
+	Keys func(c engine.Change, drop func(key string)) (all bool)
 
 	// Every is how often the feed asks for the newest position, to prove that it is not behind; 0 is 500 ms.
 	// Each time costs one linearizable read.
@@ -123,8 +123,11 @@ func (f *changes) subscribe(sink Sink, pos Position) (*feed.Sub, error) {
 func (f *changes) report(sink Sink, c engine.Change) {
 	if len(c.Writes) > 0 {
 		var keys []string
-		f.o.Keys(c, func(key string) { keys = append(keys, key) })
-		sink.Changed(keys...)
+		if f.o.Keys(c, func(key string) { keys = append(keys, key) }) {
+			sink.ChangedAll("a change may concern every entry")
+		} else {
+			sink.Changed(keys...)
+		}
 	}
 	sink.Reached(c.Pos, time.Time{})
 }

@@ -27,10 +27,14 @@ func overChanges(t *testing.T, eng engine.Engine, o feed.Options, staleness time
 	}
 	f, err := cache.Changes(cache.ChangesOptions{
 		Engine: eng, Feed: changes, Prefixes: [][]byte{[]byte(prefix)}, Every: 20 * time.Millisecond,
-		Keys: func(c engine.Change, drop func(string)) {
+		Keys: func(c engine.Change, drop func(string)) (all bool) {
 			for _, w := range c.Writes {
+				if string(w.Key) == prefix+"all" {
+					return true
+				}
 				drop(string(w.Key[len(prefix):]))
 			}
+			return false
 		},
 	})
 	if err != nil {
@@ -160,5 +164,22 @@ func TestChangesOwnWrites(t *testing.T) {
 		if e, err := c.Get(t.Context(), "k", cache.Read{AtLeast: pos}); err != nil || string(e.Body) != strconv.Itoa(n) {
 			t.Fatalf("read %q, %v after writing %d", e.Body, err, n)
 		}
+	}
+}
+
+// TestChangesOfAll: a change that may concern every entry empties the cache.
+func TestChangesOfAll(t *testing.T) {
+	t.Parallel()
+	eng := testengine.Open(t, testengine.Options{Memory: true})
+	c := overChanges(t, eng, feed.Options{}, time.Minute)
+	eventually.True(t, "the cache is fresh", func() bool { return c.Stats().Fresh })
+	pos := put(t, eng, "k", 1)
+	if _, err := c.Get(t.Context(), "k", cache.Read{AtLeast: pos}); err != nil {
+		t.Fatal(err)
+	}
+	before := c.Stats().Loaded
+	pos = put(t, eng, "all", 1)
+	if _, err := c.Get(t.Context(), "k", cache.Read{AtLeast: pos}); err != nil || c.Stats().Loaded == before {
+		t.Errorf("the entry was not loaded again (%v)", err)
 	}
 }

@@ -192,8 +192,8 @@ func (v *View) expired(now int64) bool {
 	return v.deadline != 0 && (now >= v.deadline || now < v.written)
 }
 
-// entry returns v as an Entry on the same bytes.
-func (v *View) entry() Entry {
+// Entry returns v as an Entry whose bodies are those of the view. It is valid as long.
+func (v *View) Entry() Entry {
 	e := Entry{Body: v.Body, Type: string(v.Type), ETag: string(v.ETag), Missing: v.Missing, Private: v.Private}
 	at := len(v.Body)
 	for r := (reader{b: v.variants}); len(r.b) > 0; {

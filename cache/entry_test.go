@@ -21,12 +21,12 @@ func FuzzDecode(f *testing.F) {
 		if !ok {
 			return
 		}
-		e := v.entry()
+		e := v.Entry()
 		for _, x := range e.Variants {
 			v.Variant(x.Encoding)
 		}
 		again, ok := decode(e.append(nil, v.written, v.deadline))
-		if !ok || fmt.Sprint(again.entry()) != fmt.Sprint(e) || again.deadline != v.deadline {
+		if !ok || fmt.Sprint(again.Entry()) != fmt.Sprint(e) || again.deadline != v.deadline {
 			t.Errorf("%x decodes to %v, and that is encoded as another entry", raw, e)
 		}
 	})

@@ -108,7 +108,7 @@ func (c *Cache) fromDisk(s *shard, l *load) bool {
 		return false
 	}
 	c.count.disk.Add(1)
-	l.entry = v.entry()
+	l.entry = v.Entry()
 	c.finish(l, raw, false)
 	return true
 }

@@ -245,6 +245,9 @@ func TestBadOptions(t *testing.T) {
 		t.Errorf("a long key: %v", err)
 	}
 	c.Close()
+	if _, ok := c.Peek(nil, "k", cache.Read{}); ok {
+		t.Error("a closed cache answers from memory")
+	}
 	if _, err := c.Get(t.Context(), "k", cache.Read{}); engine.CodeOf(err) != engine.CodeClosed {
 		t.Errorf("a closed cache: %v", err)
 	}

@@ -56,6 +56,7 @@ func (c *Cache) Close() {
 
 func (c *Cache) close() {
 	c.once.Do(func() {
+		c.state.ended.Store(true)
 		close(c.closed)
 		c.closeLoader()
 		c.closeDisk()

@@ -17,6 +17,7 @@ type state struct {
 	pos   atomic.Uint64 // every change up to it has been applied; moves under mu
 	proof atomic.Int64  // when the source had nothing newer than what was applied; 0: never
 	lag   atomic.Int64  // bytes
+	ended atomic.Bool   // the cache is closed
 
 	mu      sync.Mutex // guards the fields below
 	history string     // of pos; "" if nothing is known
@@ -61,8 +62,8 @@ func (s *state) move(pos Position) {
 
 // fresh reports whether the tiers are as new as the cache promises.
 func (c *Cache) fresh() bool {
-	if c.o.Feed == nil {
-		return true
+	if c.o.Feed == nil || c.state.ended.Load() {
+		return !c.state.ended.Load()
 	}
 	proof := c.state.proof.Load()
 	return proof != 0 && c.clock.now()-proof <= int64(c.o.Staleness)
@@ -80,8 +81,8 @@ func (c *Cache) mayAnswer(pos Position) bool {
 // await waits until the cache has reached pos. It reports whether the tiers may answer; otherwise the source
 // must, by a load that has not begun yet.
 func (c *Cache) await(ctx context.Context, pos Position) (current bool, err error) {
-	if pos == 0 || c.o.Feed == nil || c.mayAnswer(pos) {
-		return c.mayAnswer(pos), nil
+	if current = c.mayAnswer(pos); current || pos == 0 || c.o.Feed == nil {
+		return current, nil
 	}
 	s := &c.state
 	timeout := time.NewTimer(c.o.Wait)

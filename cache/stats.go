@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/skerrydb/skerry/cache/disk"
 	"github.com/skerrydb/skerry/cache/memory"
 	"github.com/skerrydb/skerry/engine"
 )
@@ -18,34 +17,49 @@ type counters struct {
 	invalidations, flushes, gaps, lost      atomic.Uint64
 }
 
-// Stats are the metrics of a cache.
+// Stats are the metrics of a cache. Durations are in nanoseconds in JSON.
 type Stats struct {
-	Name string
+	Name string `json:"name"`
 
 	// Reads by who answered them: the memory tier with an entry or with the news that the key is missing, the
 	// disk tier, or a load that was under way already. Loaded counts keys asked of the source, in Loads calls.
-	MemoryHits, MissingHits, DiskHits, Joined uint64
-	Loads, Loaded, Refreshes                  uint64
-	Failed                                    uint64 // keys that the source failed to load
-	NotKept                                   uint64 // values that changed while they were loaded
-	Waits                                     uint64 // reads that waited for a position
+	MemoryHits  uint64 `json:"memory_hits"`
+	MissingHits uint64 `json:"missing_hits"`
+	DiskHits    uint64 `json:"disk_hits"`
+	Joined      uint64 `json:"joined"`
+	Loads       uint64 `json:"loads"`
+	Loaded      uint64 `json:"loaded"`
+	Refreshes   uint64 `json:"refreshes"`
+	Failed      uint64 `json:"failed"`   // keys that the source failed to load
+	NotKept     uint64 `json:"not_kept"` // values that changed while they were loaded
+	Waits       uint64 `json:"waits"`    // reads that waited for a position
 
-	Invalidations uint64 // keys that the feed reported
-	Flushes       uint64 // by an operator, or because anything may have changed
-	Gaps          uint64 // times that the feed could not say what had changed
-	Lost          uint64 // times that the feed was lost
+	Invalidations uint64 `json:"invalidations"` // keys that the feed reported
+	Flushes       uint64 `json:"flushes"`       // by an operator, or because anything may have changed
+	Gaps          uint64 `json:"gaps"`          // times that the feed could not say what had changed
+	Lost          uint64 `json:"lost_feeds"`    // times that the feed was lost
 
-	Position  Position
-	Fresh     bool          // whether the tiers may answer now
-	Age       time.Duration // how old an answer can be now; 0 if unknown
-	Staleness time.Duration // how old it may be: Options.Staleness, or Options.TTL without a feed
-	LagBytes  int64
+	Position  Position      `json:"position"`
+	Fresh     bool          `json:"fresh"`     // whether the tiers may answer now
+	Age       time.Duration `json:"age"`       // how old an answer can be now; 0 if unknown
+	Staleness time.Duration `json:"staleness"` // how old it may be: Options.Staleness, or Options.TTL without a feed
+	LagBytes  int64         `json:"lag_bytes"`
 
-	Queued int // keys that wait for a call of the source
-	Calls  int // calls of the source under way
+	Queued int `json:"queued"` // keys that wait for a call of the source
+	Calls  int `json:"calls"`  // calls of the source under way
 
-	Memory memory.Stats
-	Disk   *disk.Stats // nil: no disk tier
+	Memory memory.Stats `json:"memory"`
+	Disk   *DiskStats   `json:"disk,omitempty"` // nil: no disk tier
+}
+
+// DiskStats are the metrics of a disk tier.
+type DiskStats struct {
+	Entries int    `json:"entries"`
+	Bytes   int64  `json:"bytes"` // of all files
+	Max     int64  `json:"max"`
+	Queued  int    `json:"queued"`          // records that are not written yet
+	Corrupt uint64 `json:"corrupt"`         // entries that were dropped because they could not be read back
+	Error   string `json:"error,omitempty"` // why it is switched off
 }
 
 // Stats returns the metrics of now.
@@ -66,7 +80,10 @@ func (c *Cache) Stats() Stats {
 	s.Queued, s.Calls = c.loader.waiting(), c.loader.running()
 	if c.disk != nil {
 		d := c.disk.Stats()
-		s.Disk = &d
+		s.Disk = &DiskStats{Entries: d.Entries, Bytes: d.Bytes, Max: d.Max, Queued: d.Queued, Corrupt: d.Corrupt}
+		if d.Failed != nil {
+			s.Disk.Error = d.Failed.Error()
+		}
 	}
 	return s
 }

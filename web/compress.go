@@ -210,8 +210,22 @@ func (c *compressor) wants(head http.Header) bool {
 
 // negotiate chooses a coding by Accept-Encoding (RFC 9110, 12.5.3), "" for none.
 func negotiate(lines []string) string {
+	zstdQ, gzipQ := codingQualities(lines)
+	switch {
+	case zstdQ > 0 && zstdQ >= gzipQ:
+		return zstdCoding
+	case gzipQ > 0:
+		return gzipCoding
+	}
+	return ""
+}
+
+// codingQualities returns how much Accept-Encoding wants zstd and gzip, in thousandths; one that is not accepted has
+// 0 or less.
+func codingQualities(lines []string) (zstdQ, gzipQ int) {
 	const unsaid = -1
-	zstdQ, gzipQ, otherQ := unsaid, unsaid, unsaid
+	zstdQ, gzipQ = unsaid, unsaid
+	otherQ := unsaid
 	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
 			name, params, _ := strings.Cut(part, ";")
@@ -231,13 +245,7 @@ func negotiate(lines []string) string {
 	if gzipQ == unsaid {
 		gzipQ = otherQ
 	}
-	switch {
-	case zstdQ > 0 && zstdQ >= gzipQ:
-		return zstdCoding
-	case gzipQ > 0:
-		return gzipCoding
-	}
-	return ""
+	return zstdQ, gzipQ
 }
 
 // codingQuality returns a q parameter in thousandths; a malformed one is 0.

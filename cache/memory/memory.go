@@ -47,11 +47,11 @@ type Cache struct {
 
 // Stats are the metrics of a Cache.
 type Stats struct {
-	Entries int64
-	Bytes   int64 // memory held, with the index and free space
-	Payload int64 // bytes of the keys and values
-	Max     int64 // Options.MaxBytes
-	Evicted int64 // entries that were dropped to make room
+	Entries int64 `json:"entries"`
+	Bytes   int64 `json:"bytes"`   // memory held, with the index and free space
+	Payload int64 `json:"payload"` // bytes of the keys and values
+	Max     int64 `json:"max"`     // Options.MaxBytes
+	Evicted int64 `json:"evicted"` // entries that were dropped to make room
 }
 
 // New returns an empty cache.

@@ -218,3 +218,12 @@ func (s *Step) whole(c *Collection) bool {
 	}
 	return !c.History.Off || first.Op == Create
 }
+
+// Documents calls yield for each record that a change of the engine wrote or removed, in whatever way.
+func Documents(c engine.Change, yield func(collection uint32, id string)) {
+	for _, w := range c.Writes {
+		if len(w.Key) >= 7 && w.Key[0] == keyspace.Records && w.Key[1] == docKeys {
+			yield(binary.BigEndian.Uint32(w.Key[2:]), string(w.Key[6:]))
+		}
+	}
+}
