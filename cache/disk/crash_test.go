@@ -34,6 +34,14 @@ func powerLoss(t *testing.T, n uint64) (warm int) {
 	g := newGenerator(r.Uint64())
 	durable := ""
 	for range 4 {
+		if r.IntN(3) == 0 { // the power fails during a start
+			fsys.StopAfter(r.IntN(8))
+			if s, err := Open(o); err == nil {
+				fsys.StopAfter(0)
+				s.Close() // fails
+			}
+			fsys.Crash()
+		}
 		s := reopen(t, o)
 		g.check(t, s)
 		if m := s.Marked(); durable != "" && (m == "" || number(m) < number(durable)) {

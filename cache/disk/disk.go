@@ -86,6 +86,7 @@ type Store struct {
 	nextMark string     // for the batch after open; "": none
 	gen      uint64     // number of flushes
 	crowded  bool       // the index is full
+	overrun  bool       // to be logged: deletions have flushed the store
 	round    *round     // of Sync, not yet taken by the writer
 	off      error      // why the store does not work any more
 	closed   bool
@@ -106,7 +107,7 @@ type Stats struct {
 	Segments    int
 	Queued      int // records not yet on the disk
 	QueuedBytes int64
-	Mark        string // newest durable mark; "": none
+	Mark        string // newest durable mark; "": none. A feed may be told to forget changes up to here
 	Failed      error  // why the store is switched off; nil: it works
 
 	// Counters since Open.
@@ -126,17 +127,25 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.unlock, err = journal.LockDir(s.fs, o.Dir); err != nil {
-		return nil, fmt.Errorf("open disk cache: %w", err)
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// start locks the folder, reads it and starts the writer.
+func (s *Store) start() (err error) {
+	if s.unlock, err = journal.LockDir(s.fs, s.o.Dir); err != nil {
+		return fmt.Errorf("open disk cache: %w", err)
 	}
 	if err := s.recover(); err != nil {
 		for _, seg := range s.segments {
 			seg.file.Close() // nothing is kept of it
 		}
-		return nil, errors.Join(fmt.Errorf("open disk cache %s: %w", o.Dir, err), s.unlock())
+		return errors.Join(fmt.Errorf("open disk cache %s: %w", s.o.Dir, err), s.unlock())
 	}
 	go s.run()
-	return s, nil
+	return nil
 }
 
 // newStore checks the options and derives the limits.

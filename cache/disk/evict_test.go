@@ -107,12 +107,8 @@ func TestSecondChanceIsBounded(t *testing.T) {
 
 // TestIndexFull: a full index gives up its oldest segments.
 func TestIndexFull(t *testing.T) {
-	o := options(memfs.New(1))
-	s := open(t, o)
 	const most = 100
-	s.mu.Lock()
-	s.maxEntries = most
-	s.mu.Unlock()
+	s := start(t, options(memfs.New(1)), func(s *Store) { s.maxEntries = most })
 	kept := 0
 	for i := range 1000 {
 		if s.Put(fmt.Sprint(i), nil) {
@@ -155,5 +151,40 @@ func TestSmallerAndLarger(t *testing.T) {
 		}
 		s.Mark(fmt.Sprint(i))
 		closeStore(t, s)
+	}
+}
+
+// start opens a store with other limits than Open derives.
+func start(t *testing.T, o Options, change func(*Store)) *Store {
+	t.Helper()
+	s, err := newStore(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(s)
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() }) // the test closes what matters
+	return s
+}
+
+// TestOpenFiles: the number of files is bounded, however short they are.
+func TestOpenFiles(t *testing.T) {
+	o := options(memfs.New(1))
+	s := start(t, o, func(s *Store) { s.segmentBytes = headerBytes })
+	for i := range 2 * MaxSegments {
+		put(t, s, fmt.Sprint(i), "1")
+		syncStore(t, s)
+		if n := s.Stats().Segments; n != min(i+1, MaxSegments) {
+			t.Fatalf("%d segments after %d batches", n, i+1)
+		}
+	}
+	want(t, s, fmt.Sprint(MaxSegments-1), "-", fmt.Sprint(MaxSegments), "1")
+	s.Mark("p1")
+	closeStore(t, s)
+	s = start(t, o, func(s *Store) { s.maxEntries = 10 })
+	if st := s.Stats(); st.Entries != 10 || s.Marked() != "p1" {
+		t.Errorf("with a smaller index: %+v", st)
 	}
 }

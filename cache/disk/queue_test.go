@@ -2,12 +2,14 @@ package disk
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
 
@@ -51,6 +53,8 @@ func TestTooManyDeletions(t *testing.T) {
 	defer fsys.release()
 	o := options(fsys)
 	o.MaxBytes, o.BatchEntries = 128<<10, 1
+	log := &logbuf.Buffer{}
+	o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	s := open(t, o)
 	put(t, s, "a", "1")
 	<-fsys.arrived
@@ -70,6 +74,10 @@ func TestTooManyDeletions(t *testing.T) {
 	put(t, s, "b", "2")
 	syncStore(t, s)
 	want(t, s, "a", "-", "b", "2", fmt.Sprint(n-1), "-")
+	closeStore(t, s)
+	if !strings.Contains(log.String(), "too slow") {
+		t.Errorf("the log is %q", log)
+	}
 }
 
 func TestTooLong(t *testing.T) {

@@ -142,7 +142,7 @@ func (s *Store) remove(h uint64) {
 	}
 	delete(s.index, h)
 	if s.open.size+s.writing.waiting() > 2*s.queueBytes {
-		s.log.Warn("disk cache: dropped everything, because the disk is too slow for the deletions", "dir", s.o.Dir)
+		s.overrun = true
 		s.flush()
 		return
 	}

@@ -44,9 +44,14 @@ func (s *Store) run() {
 		s.mu.Lock()
 		r := s.round
 		s.round = nil
+		overrun := s.overrun
+		s.overrun = false
 		pending := s.off == nil && s.open.pending()
 		work := s.off == nil && (len(s.doomed) > 0 || s.crowded || pending && (due || s.full()))
 		s.mu.Unlock()
+		if overrun {
+			s.log.Warn("disk cache: dropped everything, because the disk is too slow for the deletions", "dir", s.o.Dir)
+		}
 		switch {
 		case r != nil || work:
 			s.write()
