@@ -1,20 +1,29 @@
 package memory
 
-// open returns the number of a segment of q with room for n bytes, making room as needed. It fails if there is none
-// even when the shard is empty.
-func (s *shard) open(q *queue, n int) (number int, ok bool) {
-	if k := len(q.list); k > 0 {
-		if number = q.list[k-1]; s.segments[number].room() >= n {
-			return number, true
+import "slices"
+
+// maxCopied bounds how many bytes one Set copies, and so how long others wait: when so many were moved, entries are
+// dropped though they were read.
+const maxCopied = 16 << 20
+
+// open returns a segment of q with room for an entry of n bytes, making room as needed. It returns nil if there is
+// none even when the shard is empty.
+func (s *shard) open(q *queue, n int) *segment {
+	own, size := n > s.size/ownShare, s.size
+	if own {
+		size = pages(n)
+	}
+	for round := 0; ; round++ {
+		if !own && q.filling != nil && q.filling.room() >= n {
+			return q.filling
+		}
+		if s.bytes()+s.wanted(size) <= s.max && len(s.segments)-len(s.numbers) < maxSegments {
+			return s.begin(q, size, own)
+		}
+		if !s.evict(round) {
+			return nil
 		}
 	}
-	size := max(s.size, n)
-	for s.bytes()+s.wanted(size) > s.max || len(s.segments)-len(s.numbers) >= maxSegments {
-		if !s.evict() {
-			return 0, false
-		}
-	}
-	return s.begin(q, size), true
 }
 
 // wanted returns by how much the shard grows for a segment and for the spare that evicting needs.
@@ -25,84 +34,105 @@ func (s *shard) wanted(size int) int {
 	return size + 2*segmentOverhead
 }
 
-// begin adds an empty segment of a size to q.
-func (s *shard) begin(q *queue, size int) (number int) {
-	g := &segment{}
-	if size == s.size && s.spare != nil {
+// begin adds an empty segment to q. Unless it is for an entry of its own, it is the one to be filled.
+func (s *shard) begin(q *queue, size int, own bool) *segment {
+	g := &segment{own: own, number: len(s.segments)}
+	if !own && s.spare != nil {
 		g.mem, s.spare = s.spare, nil
 	} else {
 		g.mem = make([]byte, size)
 		s.held += size
 	}
 	if k := len(s.numbers); k > 0 {
-		number, s.numbers = s.numbers[k-1], s.numbers[:k-1]
-		s.segments[number] = g
+		g.number, s.numbers = s.numbers[k-1], s.numbers[:k-1]
+		s.segments[g.number] = g
 	} else {
-		number = len(s.segments)
 		s.segments = append(s.segments, g)
 	}
-	q.list = append(q.list, number)
-	q.bytes += size
-	return number
+	q.push(g)
+	if !own {
+		q.filling = g
+	}
+	return g
 }
 
-// evict drops the oldest segment of one queue. What was read there since it came goes to the end of the main queue.
-// It reports whether there was a segment.
-func (s *shard) evict() bool {
-	q := &s.main
+// evict makes room. If a third of a segment was replaced or deleted, that is reclaimed. Otherwise the oldest segment of
+// one queue is dropped, and what was read there goes to the end of the main queue. It is the given round for one Set,
+// from 0. It reports whether there was a segment.
+func (s *shard) evict(round int) bool {
+	if g := s.sparsest(); g != nil {
+		s.drain(g, g.in, keepAll)
+		return true
+	}
+	q, keep := &s.main, keepAgain
 	if s.small.bytes > s.smallMax && len(s.small.list) > 0 || len(s.main.list) == 0 {
-		q = &s.small
+		q, keep = &s.small, keepRead
 	}
 	if len(q.list) == 0 {
 		return false
 	}
-	number := q.list[0]
-	q.list = q.list[1:]
-	g := s.segments[number]
-	q.bytes -= len(g.mem)
-	fromMain := q == &s.main
-	if len(g.mem) != s.size && g.live == 1 && *g.reads(0) > 0 {
-		// One large entry: its segment moves as it is.
-		if fromMain {
-			*g.reads(0)--
-		} else {
-			*g.reads(0) = 0
-		}
-		s.main.list = append(s.main.list, number)
-		s.main.bytes += len(g.mem)
-		return true
+	if round*s.size >= s.copied {
+		keep = keepNone
 	}
-	for at := 0; at < g.used && g.live > 0; at += len(g.entry(at)) {
-		s.move(g, number, at, fromMain)
-	}
-	s.end(number)
+	s.drain(q.list[0], &s.main, keep)
 	return true
 }
 
-// move keeps the entry at a place of an evicted segment in the main queue, if it was read, or drops it.
-func (s *shard) move(g *segment, number, at int, fromMain bool) {
+// sparsest returns the segment with the most dead bytes, if these are at least a third of it.
+func (s *shard) sparsest() (found *segment) {
+	most := s.size/3 - 1
+	for _, g := range s.segments {
+		if g != nil && g.dead() > most && g.in.filling != g {
+			found, most = g, g.dead()
+		}
+	}
+	return found
+}
+
+// A policy decides by the count of reads whether an entry stays, and with which count.
+type policy func(reads byte) (now byte, stays bool)
+
+func keepAll(reads byte) (byte, bool)   { return reads, true }
+func keepRead(reads byte) (byte, bool)  { return 0, reads > 0 }
+func keepAgain(reads byte) (byte, bool) { return reads - 1, reads > 0 }
+func keepNone(byte) (byte, bool)        { return 0, false }
+
+// drain frees a segment. The entries that stay go to the end of a queue.
+func (s *shard) drain(g *segment, to *queue, keep policy) {
+	ghosts := g.in == &s.small
+	g.in.remove(g)
+	if now, stays := keep(*g.reads(0)); g.own && stays {
+		*g.reads(0) = now
+		to.push(g)
+		return
+	}
+	for at := 0; at < g.used && g.live > 0; at += len(g.entry(at)) {
+		s.move(g, at, to, keep, ghosts)
+	}
+	s.end(g)
+}
+
+// move copies the entry at a place of a segment to the end of a queue, if it stays, or drops it.
+func (s *shard) move(g *segment, at int, to *queue, keep policy, ghosts bool) {
 	hash := s.cache.hashBytes(g.key(at))
-	slot, ok := s.slotOf(hash, place(hash, number, at))
+	p := place(hash, g.number, at)
+	slot, ok := s.slotOf(hash, p)
 	if !ok {
 		return // it was replaced or removed
 	}
-	entry, reads := g.entry(at), g.reads(at)
-	if *reads > 0 {
-		if to, ok := s.openForCopy(len(entry)); ok {
-			if fromMain {
-				*reads--
-			} else {
-				*reads = 0
-			}
-			s.index.slots[slot] = place(hash, to, s.segments[to].addCopy(entry))
-			g.live--
+	entry := g.entry(at)
+	if now, stays := keep(*g.reads(at)); stays {
+		if t := s.openForCopy(to, len(entry)); t != nil {
+			*g.reads(at) = now
+			s.index.slots[slot] = place(hash, t.number, t.addCopy(entry))
+			g.lost(len(entry))
 			return
 		}
 	}
-	if !fromMain {
+	if ghosts {
 		s.ghosts.add(hash)
 	}
-	s.forget(slot, place(hash, number, at))
+	s.forget(slot, p)
 	s.stats.evicted.Add(1)
 }
 
@@ -119,25 +149,22 @@ func (s *shard) slotOf(hash, p uint64) (slot uint64, ok bool) {
 	}
 }
 
-// openForCopy returns a segment of the main queue with room for n bytes. It takes the spare, but no more memory.
-func (s *shard) openForCopy(n int) (number int, ok bool) {
-	if k := len(s.main.list); k > 0 {
-		if number = s.main.list[k-1]; s.segments[number].room() >= n {
-			return number, true
-		}
+// openForCopy returns a segment of q with room for n bytes. It takes the spare, but evicts nothing.
+func (s *shard) openForCopy(q *queue, n int) *segment {
+	if g := q.filling; g != nil && g.room() >= n {
+		return g
 	}
-	if n > s.size || s.spare == nil && s.bytes()+s.size > s.max {
-		return 0, false
+	if s.spare == nil && s.bytes()+s.size+segmentOverhead > s.max {
+		return nil
 	}
-	return s.begin(&s.main, s.size), true
+	return s.begin(q, s.size, false)
 }
 
-// end frees a segment that is in no queue anymore.
-func (s *shard) end(number int) {
-	g := s.segments[number]
-	s.segments[number] = nil
-	s.numbers = append(s.numbers, number)
-	if len(g.mem) == s.size && s.spare == nil {
+// end frees a segment that is in no queue.
+func (s *shard) end(g *segment) {
+	s.segments[g.number] = nil
+	s.numbers = append(s.numbers, g.number)
+	if !g.own && s.spare == nil {
 		s.spare = g.mem
 		return
 	}
@@ -154,16 +181,16 @@ func (s *shard) makeSlot() bool {
 		slots *= 2
 	}
 	grown := newIndex(slots)
-	for s.bytes()-s.index.bytes()-s.ghosts.bytes()+grown.bytes()+slots/2*4+segmentOverhead > s.max {
-		if !s.evict() {
+	for round := 0; s.bytes()-s.index.bytes()-s.ghosts.bytes()+grown.bytes()+slots/2*4+s.wanted(0) > s.max; round++ {
+		if !s.evict(round) {
 			return false
 		}
 	}
-	for _, number := range append(append([]int(nil), s.small.list...), s.main.list...) {
-		g := s.segments[number]
+	for _, g := range slices.Concat(s.small.list, s.main.list) {
 		for at := 0; at < g.used; at += len(g.entry(at)) {
 			hash := s.cache.hashBytes(g.key(at))
-			if p := place(hash, number, at); s.has(hash, p) {
+			p := place(hash, g.number, at)
+			if _, ok := s.slotOf(hash, p); ok {
 				grown.put(hash, p)
 			}
 		}
@@ -173,9 +200,4 @@ func (s *shard) makeSlot() bool {
 	}
 	s.index = grown
 	return true
-}
-
-func (s *shard) has(hash, p uint64) bool {
-	_, ok := s.slotOf(hash, p)
-	return ok
 }

@@ -42,27 +42,36 @@ func isPlace(slot, tag uint64) bool {
 // full reports whether the table must grow, or be made anew, before another place is put into it.
 func (x *index) full() bool { return (x.used+1)*4 > len(x.slots)*3 }
 
-// put adds a place to a table that is not full.
+// put adds a place to a table that is not full. The key has none there.
 func (x *index) put(hash, place uint64) {
 	mask := uint64(len(x.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
-		if x.slots[i] == free {
-			x.slots[i] = place
+		switch x.slots[i] {
+		case free:
 			x.used++
-			return
+		case dead:
+			x.dead--
+		default:
+			continue
 		}
+		x.slots[i] = place
+		return
 	}
 }
 
 // clear removes the place in slot i.
 func (x *index) clear(i uint64) {
-	if mask := uint64(len(x.slots) - 1); x.slots[(i+1)&mask] == free {
-		x.slots[i] = free // nothing is behind it
-		x.used--
-		return
-	}
 	x.slots[i] = dead
 	x.dead++
+	mask := uint64(len(x.slots) - 1)
+	if x.slots[(i+1)&mask] != free {
+		return
+	}
+	for ; x.slots[i] == dead; i = (i - 1) & mask { // nothing is behind it
+		x.slots[i] = free
+		x.used--
+		x.dead--
+	}
 }
 
 // places returns how many places the table has.

@@ -19,19 +19,23 @@ func (s *shard) check(t *testing.T) {
 	held, live, payload, places := len(s.spare), 0, 0, 0
 	for _, q := range []*queue{&s.small, &s.main} {
 		sum := 0
-		for _, number := range q.list {
-			g := s.segments[number]
+		for _, g := range q.list {
 			sum += len(g.mem)
 			live += g.live
-			n := 0
+			n, size := 0, 0
 			for at := 0; at < g.used; at += len(g.entry(at)) {
-				if s.has(s.cache.hashBytes(g.key(at)), place(s.cache.hashBytes(g.key(at)), number, at)) {
+				hash := s.cache.hashBytes(g.key(at))
+				if _, ok := s.slotOf(hash, place(hash, g.number, at)); ok {
 					n++
+					size += len(g.entry(at))
 					payload += len(g.key(at)) + len(g.value(at))
 				}
 			}
-			if n != g.live {
-				t.Errorf("segment %d has %d live entries and counts %d", number, n, g.live)
+			if n != g.live || size != g.liveBytes || s.segments[g.number] != g || g.in != q {
+				t.Errorf("segment %d has %d live entries of %d bytes and counts %d of %d", g.number, n, size, g.live, g.liveBytes)
+			}
+			if n == 0 && g != q.filling {
+				t.Errorf("segment %d is empty and kept", g.number)
 			}
 		}
 		if sum != q.bytes {
@@ -164,12 +168,18 @@ func TestBudget(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, v := 100_000, make([]byte, size)
-			if size > 100 {
+			switch {
+			case size > 100:
 				n = 5000
+			case size == 1 && !testing.Short():
+				n = 1_000_000
 			}
 			for i := range n {
 				if !c.Set("key-"+strconv.Itoa(i), v) {
 					t.Fatalf("entry %d of %d bytes was not kept", i, size)
+				}
+				if s := c.Stats(); i%100 == 0 && s.Bytes > s.Max {
+					t.Fatalf("after %d entries: %+v", i, s)
 				}
 			}
 			c.check(t)
@@ -277,10 +287,8 @@ func TestGhosts(t *testing.T) {
 	if !ok {
 		t.Fatal("it is not kept")
 	}
-	for _, number := range s.main.list {
-		if number == numberOf(p) {
-			return
-		}
+	if s.segments[numberOf(p)].in == &s.main {
+		return
 	}
 	t.Error("it is not in the main queue")
 }

@@ -10,6 +10,7 @@ type shard struct {
 	max      int // bytes
 	size     int // of a segment
 	smallMax int // bytes of segments in the small queue, before it is the one to be evicted from
+	copied   int // bytes that one Set copies at most
 
 	mu       sync.Mutex // guards the fields below
 	segments []*segment // by number; nil: the number is free
@@ -23,26 +24,24 @@ type shard struct {
 	_        [64]byte // shards do not share a cache line
 }
 
-// queue is a queue of segments, by number, oldest first. The last one is being filled.
-type queue struct {
-	list  []int
-	bytes int
-}
-
 // A shard has about segmentsPerShard segments: with more, less is evicted at a time; with fewer, less room is wasted
 // at their ends. A tenth of the bytes are for new entries, as in S3-FIFO (Yang et al., SOSP 2023).
 const (
 	segmentsPerShard = 32
 	maxSegmentBytes  = 1 << 20
 	smallShare       = 10
-	segmentOverhead  = 64
-	largestShare     = 8 // the largest entry takes that part of a shard
+	segmentOverhead  = 128 // the segment itself, and pointers to it
+	largestShare     = 8   // the largest entry takes that part of a shard
+	ownShare         = 4   // an entry larger than that part of a segment gets one of its own
 )
 
 func (s *shard) init(c *Cache, most int) {
 	s.cache, s.max = c, most
 	s.size = min(most/segmentsPerShard, maxSegmentBytes)
-	s.smallMax = most / smallShare
+	if size := pages(s.size); size > s.size {
+		s.size = size - 8<<10
+	}
+	s.smallMax, s.copied = most/smallShare, maxCopied
 	s.index = newIndex(minSlots)
 	s.count()
 }
@@ -91,12 +90,11 @@ func (s *shard) set(key string, value []byte, hash uint64) bool {
 	if !s.makeSlot() {
 		return false
 	}
-	number, ok := s.open(q, n)
-	if !ok {
+	g := s.open(q, n)
+	if g == nil {
 		return false
 	}
-	at := s.segments[number].add(key, value)
-	s.index.put(hash, place(hash, number, at))
+	s.index.put(hash, place(hash, g.number, g.add(key, value)))
 	s.stats.payload.Add(int64(len(key) + len(value)))
 	return true
 }
@@ -114,12 +112,20 @@ func (s *shard) drop(key string, hash uint64) (valued bool) {
 	return valued
 }
 
-// forget removes the place p in a slot.
+// forget removes the place p in a slot. A segment without entries is free at once.
 func (s *shard) forget(slot, p uint64) {
 	g, at := s.segments[numberOf(p)], offsetOf(p)
 	s.stats.payload.Add(-int64(len(g.key(at)) + len(g.value(at))))
-	g.live--
 	s.index.clear(slot)
+	g.lost(len(g.entry(at)))
+	switch {
+	case g.live > 0 || g.in == nil:
+	case g.in.filling == g:
+		g.used = 0
+	default:
+		g.in.remove(g)
+		s.end(g)
+	}
 }
 
 func (s *shard) remove(key string, hash uint64) bool {
