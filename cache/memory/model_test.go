@@ -72,7 +72,7 @@ func (c *Cache) check(t *testing.T) {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	r := seed.Rand(t)
-	rounds := 40
+	rounds := 20
 	if testing.Short() {
 		rounds = 8
 	}
@@ -167,12 +167,9 @@ func TestBudget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, v := 100_000, make([]byte, size)
-			switch {
-			case size > 100:
-				n = 5000
-			case size == 1 && !testing.Short():
-				n = 1_000_000
+			n, v := 100_000, make([]byte, size) // more than fit
+			if size > 100 {
+				n = 4 * 4 << 20 / size
 			}
 			for i := range n {
 				if !c.Set("key-"+strconv.Itoa(i), v) {

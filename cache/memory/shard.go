@@ -27,7 +27,7 @@ type shard struct {
 // A shard has about segmentsPerShard segments: with more, less is evicted at a time; with fewer, less room is wasted
 // at their ends. A tenth of the bytes are for new entries, as in S3-FIFO (Yang et al., SOSP 2023).
 const (
-	segmentsPerShard = 32
+	segmentsPerShard = 64
 	maxSegmentBytes  = 1 << 20
 	smallShare       = 10
 	segmentOverhead  = 128 // the segment itself, and pointers to it
