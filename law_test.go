@@ -81,9 +81,10 @@ var law = map[string]may{
 	"record": {code: "engine feed kv record/expr record/keys record/match record/query record/schema record/value suggest", tests: "ci/eventually ci/logbuf ci/seed engine/embedded engine/testengine engine/testengine/recordengine journal/memfs keyspace proc"},
 
 	// the tiers are leaves; sources and feeds on databases import cache
-	"cache":        {code: "cache/disk cache/memory engine feed", tests: "ci/eventually ci/seed engine/testengine"},
-	"cache/memory": {tests: "ci/seed"},
-	"cache/disk":   {code: "journal", tests: "ci/eventually ci/logbuf ci/seed journal/memfs"}, // on the same file system as the log
+	"cache":          {code: "cache/disk cache/memory engine feed", tests: "ci/eventually ci/seed engine/testengine"},
+	"cache/memory":   {tests: "ci/seed"},
+	"cache/postgres": {code: "cache engine github.com/jackc/pgx/v5/... github.com/jackc/pgx/v5", tests: "ci/eventually ci/logbuf ci/pgserver ci/seed"},
+	"cache/disk":     {code: "journal", tests: "ci/eventually ci/logbuf ci/seed journal/memfs"}, // on the same file system as the log
 
 	"session": {code: "engine keyspace kv", tests: "engine/embedded engine/enginetest engine/testengine github.com/alexedwards/scs/..."},
 
