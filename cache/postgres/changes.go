@@ -74,11 +74,23 @@ func (a *assembler) take(m *message) (*change, error) {
 			return nil, fmt.Errorf("%w: a change of a table that was not described", errMessage)
 		}
 		if f.table != nil {
+			if m.oldKind == 'O' {
+				keep(m.now, m.old)
+			}
 			a.add(f, m.old)
 			a.add(f, m.now)
 		}
 	}
 	return nil, nil
+}
+
+// keep fills in the long values that an update did not change, which are sent with the old row only.
+func keep(now, old []value) {
+	for i := range now {
+		if now[i].kind == 'u' && i < len(old) {
+			now[i] = old[i]
+		}
+	}
 }
 
 // describe notes where the columns of a table are. The description comes again when the table was altered.

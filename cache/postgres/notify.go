@@ -156,7 +156,7 @@ func (f *notify) ask(ctx context.Context, db *pgx.Conn) (at time.Time, pos cache
 		return at, 0, fmt.Errorf("ask for the newest position: %w", err)
 	}
 	pos, err = parseLSN(lsn)
-	return at, settled(pos), err
+	return at, pos, err
 }
 
 // follow reports notifications. PostgreSQL delivers them in the order of commits, each once its transaction is visible.

@@ -75,18 +75,3 @@ func parseLSN(s string) (cache.Position, error) {
 func formatLSN(pos cache.Position) string {
 	return fmt.Sprintf("%X/%X", uint64(pos)>>32, uint32(pos))
 }
-
-// A page of the WAL begins with a header. The place where the next record will be inserted is behind the header of a new
-// page, and the end of the last record before it.
-const (
-	walPage   = 8192
-	walHeader = 40
-)
-
-// settled returns an LSN that is reached as soon as every record before pos has been.
-func settled(pos cache.Position) cache.Position {
-	if in := pos % walPage; in <= walHeader {
-		return pos - in
-	}
-	return pos
-}

@@ -207,6 +207,5 @@ func Position(ctx context.Context, db Queryer) (cache.Position, error) {
 	if err != nil {
 		return 0, fmt.Errorf("ask for the position: %w", err)
 	}
-	pos, err := parseLSN(lsn)
-	return settled(pos), err
+	return parseLSN(lsn)
 }

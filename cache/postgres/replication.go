@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -20,13 +19,6 @@ import (
 const (
 	defaultPublication = "skerry_cache"
 	defaultEvery       = 250 * time.Millisecond
-
-	// answerWithin bounds how long the server may take to answer a question or a keepalive: a connection that is half
-	// open does not say so.
-	answerWithin = 10 * time.Second
-
-	// makeWithin is the same for making a slot, which waits for every transaction that runs.
-	makeWithin = time.Minute
 )
 
 // ReplicationOptions configure Replication. URL and Tables are required.
@@ -112,6 +104,10 @@ func (f *replication) follow(ctx context.Context, sink cache.Sink) error {
 	if err != nil {
 		return err
 	}
+	shape, err := f.shapeOf(setup, db, tables)
+	if err != nil {
+		return err
+	}
 	confirmed, exists, err := f.slot(setup, db)
 	if err != nil {
 		return err
@@ -122,11 +118,23 @@ func (f *replication) follow(ctx context.Context, sink cache.Sink) error {
 		return err
 	}
 	defer closeSoon(s.conn.Close)
-	history, pos, resumed, err := f.start(ctx, s, sink, confirmed, exists)
+	if err := sameServer(ctx, db, s); err != nil {
+		return err
+	}
+	history, pos, resumed, err := f.start(ctx, s, sink, shape, confirmed, exists)
 	if err != nil {
 		return err
 	}
-	return (&settler{f: f, s: s, db: db, sink: sink, reached: pos}).run(ctx, history, pos, resumed)
+	ctx, cancel = context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.read(ctx)
+	}()
+	defer func() { cancel(); <-ended }()
+	db2 := &server{db, f.o.Publication, names(tables)}
+	return (&settler{every: f.o.Every, s: s, db: db2, sink: sink, shape: shape, reached: pos, news: s.news}).run(ctx, history, pos, resumed)
 }
 
 // closeSoon closes a connection that may hang.
@@ -156,7 +164,7 @@ func (f *replication) open(ctx context.Context, tables []Table) (*stream, error)
 
 // start begins replication after the position of the cache, if the slot still has what came since, or else where the
 // slot is.
-func (f *replication) start(ctx context.Context, s *stream, sink cache.Sink, confirmed string, exists bool) (history string, pos cache.Position, resumed bool, err error) {
+func (f *replication) start(ctx context.Context, s *stream, sink cache.Sink, shape, confirmed string, exists bool) (history string, pos cache.Position, resumed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, makeWithin)
 	defer cancel()
 	system, err := s.row(ctx, "IDENTIFY_SYSTEM")
@@ -180,7 +188,7 @@ func (f *replication) start(ctx context.Context, s *stream, sink cache.Sink, con
 	if err != nil {
 		return "", 0, false, err
 	}
-	history = "pg " + strings.Join(system[:2], " ") + " " + slot // the system and its timeline
+	history = fmt.Sprintf("pg %s %s %s %s", system[0], system[1], slot, shape) // the system and its timeline; shape has the database's tables
 	if known, last := sink.Resume(); exists && known == history && from <= last {
 		from, resumed = last, true
 	}
@@ -199,5 +207,3 @@ func (f *replication) user() string {
 	}
 	return cfg.User
 }
-
-var errSilent = errors.New("the server did not answer within " + answerWithin.String())

@@ -2,11 +2,8 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/skerrydb/skerry/cache"
 )
@@ -29,17 +26,25 @@ const (
 //
 //  1. Take what the stream has received, and how far the server has sent (received).
 //  2. Note the time, and ask for a snapshot S and the position L at which the next record will be written. Whatever S
-//     sees was committed before L.
+//     sees was committed before L. Now and then also ask whether the tables are in S what they were.
 //  3. Report the changes that S sees. The others wait for the next round.
 //  4. If received has reached the L of an earlier round, every change that was visible then has been received by step 1
 //     of this round, and reported by step 3, as it is still visible. That is the proof, with the time of that round.
 //
 // The position is the end of the last change before the first one that waits, or received if none does.
 type settler struct {
-	f    *replication
-	s    *stream
-	db   *pgx.Conn
-	sink cache.Sink
+	every time.Duration
+	s     interface {
+		take() (list []*change, received cache.Position, heard time.Time, err error)
+		status(confirmed cache.Position, answer bool) error
+	}
+	db interface {
+		now(ctx context.Context, due bool) (snap snapshot, pos cache.Position, shape string, err error)
+		nudge(ctx context.Context) error
+	}
+	sink  cache.Sink
+	shape string          // of the tables; see sqlShape
+	news  <-chan struct{} // has a token when the stream has something
 
 	waiting  []*change      // received, not visible
 	reached  cache.Position // every change up to it was reported
@@ -60,18 +65,10 @@ type sent struct {
 }
 
 func (t *settler) run(ctx context.Context, history string, pos cache.Position, resumed bool) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		t.s.read(ctx)
-	}()
-	defer func() { cancel(); <-ended }()
 	if err := t.begin(ctx, history, pos, resumed); err != nil {
 		return err
 	}
-	tick := time.NewTicker(t.f.o.Every)
+	tick := time.NewTicker(t.every)
 	defer tick.Stop()
 	look, pause := time.NewTimer(0), minLook
 	defer look.Stop()
@@ -90,7 +87,7 @@ func (t *settler) run(ctx context.Context, history string, pos cache.Position, r
 			pause = minLook
 		}
 		select {
-		case <-t.s.news:
+		case <-t.news:
 		case <-look.C:
 		case <-tick.C:
 			due = true
@@ -113,7 +110,7 @@ func cause(ctx context.Context, err error) error {
 // them has ended, the cache is emptied, unless the stream has reported it.
 func (t *settler) begin(ctx context.Context, history string, pos cache.Position, resumed bool) error {
 	for looks := 0; !resumed && looks < beginLooks; looks++ {
-		snap, _, err := t.ask(ctx)
+		snap, _, _, err := t.db.now(ctx, false)
 		if err != nil {
 			return cause(ctx, err)
 		}
@@ -126,32 +123,13 @@ func (t *settler) begin(ctx context.Context, history string, pos cache.Position,
 	return nil
 }
 
-// ask returns a snapshot of now, and an LSN that is after everything that it sees.
-func (t *settler) ask(ctx context.Context) (snapshot, cache.Position, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	var text, lsn string
-	if err := t.db.QueryRow(ctx, "select pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text").Scan(&text, &lsn); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = errSilent
-		}
-		return snapshot{}, 0, fmt.Errorf("ask for the newest position: %w", err)
-	}
-	snap, err := parseSnapshot(text)
-	if err != nil {
-		return snapshot{}, 0, err
-	}
-	pos, err := parseLSN(lsn)
-	return snap, settled(pos), err
-}
-
 // round reports whether changes wait to become visible. With due, a proof is wanted.
 func (t *settler) round(ctx context.Context, due bool) (waits bool, err error) {
 	list, received, heard, err := t.s.take()
 	if err != nil {
 		return false, fmt.Errorf("read the stream of changes: %w", err)
 	}
-	if t.asked != nil && time.Since(t.asked.at) > answerWithin && time.Since(heard) > answerWithin {
+	if t.asked != nil && time.Since(t.asked.at) > streamWithin && time.Since(heard) > streamWithin {
 		return false, fmt.Errorf("read the stream of changes: %w", errSilent)
 	}
 	t.waiting = append(t.waiting, list...)
@@ -161,9 +139,12 @@ func (t *settler) round(ctx context.Context, due bool) (waits bool, err error) {
 		return false, nil
 	}
 	at := time.Now()
-	snap, lsn, err := t.ask(ctx)
+	snap, lsn, shape, err := t.db.now(ctx, due)
 	if err != nil {
 		return false, err
+	}
+	if due && shape != t.shape {
+		return false, errShape
 	}
 	t.report(&snap)
 	t.doubt(&snap)
@@ -177,8 +158,13 @@ func (t *settler) round(ctx context.Context, due bool) (waits bool, err error) {
 	}
 	t.reach(pos, proof)
 	t.sink.Lag(int64(lsn) - int64(min(received, lsn)))
-	if t.asked == nil && (due || len(list) > 0) {
+	if due && t.asked != nil {
+		err = t.db.nudge(ctx) // a whole period has not sufficed
+	} else if due {
 		t.asked = &question{at, lsn}
+	}
+	if err != nil {
+		return false, err
 	}
 	if due || len(list) > 0 {
 		err = t.s.status(t.confirmed(), true)

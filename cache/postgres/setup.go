@@ -16,6 +16,10 @@ import (
 func (f *replication) prepare(ctx context.Context, db *pgx.Conn) ([]Table, error) {
 	var level string
 	var standby bool
+	// What this connection commits must not wait for standbys: see nudge.
+	if _, err := db.Exec(ctx, "set synchronous_commit = local"); err != nil {
+		return nil, fmt.Errorf("set up the connection: %w", err)
+	}
 	if err := db.QueryRow(ctx, "select current_setting('wal_level'), pg_is_in_recovery()").Scan(&level, &standby); err != nil {
 		return nil, fmt.Errorf("read the server's settings: %w", err)
 	}
@@ -62,11 +66,7 @@ func resolve(ctx context.Context, db *pgx.Conn, t Table) (Table, error) {
 
 // publish checks that the publication has the tables with all their changes, or makes it.
 func (f *replication) publish(ctx context.Context, db *pgx.Conn, tables []Table) error {
-	var names []string
-	for _, t := range tables {
-		names = append(names, quoted(t.Name))
-	}
-	create := fmt.Sprintf("CREATE PUBLICATION %s FOR TABLE %s WITH (publish_via_partition_root = true)", quoted(f.o.Publication), strings.Join(names, ", "))
+	create := fmt.Sprintf("CREATE PUBLICATION %s FOR TABLE %s WITH (publish_via_partition_root = true)", quoted(f.o.Publication), strings.Join(names(tables), ", "))
 	var whole bool
 	err := db.QueryRow(ctx, "select pubinsert and pubupdate and pubdelete and pubtruncate from pg_publication where pubname = $1", f.o.Publication).Scan(&whole)
 	switch {

@@ -125,8 +125,12 @@ func (s *stream) data(ctx context.Context, b []byte) error {
 			return err
 		}
 		c, err := s.a.take(&m)
-		if err != nil || c == nil {
+		if err != nil {
 			return err
+		}
+		if c == nil {
+			s.alive()
+			return nil
 		}
 		c.compact()
 		return s.add(ctx, c)
@@ -148,6 +152,13 @@ func (s *stream) hear(pos cache.Position, c *change) (queued int) {
 		return len(s.queue)
 	}
 	return 0
+}
+
+// alive notes that the server is sending a transaction, which may take long.
+func (s *stream) alive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = time.Now()
 }
 
 // add queues a change. If the queue is full, it waits until it was emptied.
