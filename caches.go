@@ -138,7 +138,7 @@ func (k *caches) flush(c *web.Context) error {
 	for _, x := range k.list() {
 		if x.Name() == name {
 			x.Flush()
-			return c.NoContent()
+			return c.JSON(http.StatusOK, x.Stats())
 		}
 	}
 	return engine.Errorf(engine.CodeNotFound, "there is no cache %.80q", name)

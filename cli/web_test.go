@@ -19,8 +19,10 @@ import (
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/cache"
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
@@ -59,11 +61,31 @@ func site() verb.App {
 		if err := siteNotes(s); err != nil {
 			return nil, err
 		}
+		if err := siteCache(s, app); err != nil {
+			return nil, err
+		}
 		app.Get("/from", func(c *web.Context) error {
 			return c.Text(http.StatusOK, fmt.Sprint(s.Web.Superadmins, s.Mail != nil, s.Web.TrustedProxies, s.BaseURL))
 		})
 		return app, nil
 	}}
+}
+
+// siteCache opens a cache of texts if $SITE_CACHE is set.
+func siteCache(s *skerry.Services, app *web.App) error {
+	if os.Getenv("SITE_CACHE") == "" {
+		return nil
+	}
+	texts, err := s.Cache(cache.Options{Name: "texts", TTL: time.Hour, Source: cache.Func(func(_ context.Context, key string) (cache.Entry, error) {
+		if key == "none" {
+			return cache.Entry{}, engine.ErrNotFound
+		}
+		return cache.Entry{Body: []byte("text " + key), Type: "text/plain"}, nil
+	})})
+	if err == nil {
+		app.Cached("/text/{id}", texts, web.CachedOptions{})
+	}
+	return err
 }
 
 // siteNotes defines the collection notes in its first form, with three records, or in a later one, as $SITE_NOTES says.
