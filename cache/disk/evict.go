@@ -97,11 +97,13 @@ func (s *Store) drop(seg *segment) error {
 }
 
 // sweep removes the entries of seg from the index, except for those that it returns. It
-// returns false if a flush came in between.
+// returns false if a flush came in between, or since seg was chosen.
 func (s *Store) sweep(seg *segment) (again []candidate, gen uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	gen = s.gen
+	if gen = s.gen; len(s.segments) == 0 || s.segments[0] != seg {
+		return nil, gen, false
+	}
 	budget := min(s.segmentBytes, s.queueBytes) / 2
 	visited := 0
 	for h, l := range s.index { // others may change it in the pauses: new entries are in newer segments

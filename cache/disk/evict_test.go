@@ -188,3 +188,26 @@ func TestOpenFiles(t *testing.T) {
 		t.Errorf("with a smaller index: %+v", st)
 	}
 }
+
+// TestFlushBeforeDrop: a flush comes after the writer has chosen the segment to be dropped.
+func TestFlushBeforeDrop(t *testing.T) {
+	s := open(t, smallest(memfs.New(1)))
+	put(t, s, "a", "1")
+	syncStore(t, s)
+	s.mu.Lock()
+	chosen := s.segments[0]
+	s.mu.Unlock()
+	s.Flush()
+	syncStore(t, s) // the writer is idle then
+	for range 2 {
+		if err := s.drop(chosen); err != nil {
+			t.Error(err)
+		}
+		put(t, s, "b", "2")
+		syncStore(t, s)
+		want(t, s, "b", "2")
+	}
+	if st := s.Stats(); st.DroppedSegments != 0 || st.Segments != 1 {
+		t.Errorf("%+v", st)
+	}
+}
