@@ -188,7 +188,8 @@ var law = map[string]may{
 	"examples/gotro":        {code: ". engine record record/schema record/value session web web/view", tests: "engine/embedded examples/exampletest"},
 	"examples/gotro/server": {code: "cli examples/gotro"},
 
-	"examples/deptemp":          {code: "github.com/jackc/pgx/v5"},
+	"examples/deptemp":          {code: ". cache cache/postgres engine github.com/jackc/pgx/v5 web", tests: "ci/eventually ci/pgserver engine/embedded examples/exampletest"},
+	"examples/deptemp/server":   {code: "cache cli examples/deptemp"},
 	"examples/deptemp/generate": {code: "examples/deptemp", tests: "ci/pgserver github.com/jackc/pgx/v5"},
 
 	// the repository's own programs, and what its tests share

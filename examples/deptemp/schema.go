@@ -25,6 +25,7 @@ create table if not exists emp (
 	name    text   not null,
 	job     text   not null,
 	email   text   not null,
+	phone   text   not null,
 	salary  int    not null,
 	hired   date   not null,
 	primary key (dept_id, no)
@@ -45,7 +46,7 @@ const (
 		from generate_series($1::bigint, $2::bigint) d`
 	empStep = `insert into emp
 		select d, n, name, (array['Clerk', 'Analyst', 'Manager', 'Engineer', 'Designer', 'Salesperson'])[1 + (d + n) % 6],
-			lower(replace(name, ' ', '.')) || '.' || d || '@example.org', 2500 + (d * 7919 + n * 104729) % 9000, date '2001-01-01' + ((d * 31 + n * 997) % 9000)::int
+			lower(replace(name, ' ', '.')) || '.' || d || '@example.org', '+44 1632 960' || lpad(((d * 13 + n * 37) % 1000)::text, 3, '0'), 2500 + (d * 7919 + n * 104729) % 9000, date '2001-01-01' + ((d * 31 + n * 997) % 9000)::int
 		from generate_series($1::bigint, $2::bigint) d, generate_series(1, 10) n,
 			lateral (select (array['Ada', 'Ben', 'Clara', 'David', 'Edith', 'Finn', 'Greta', 'Henry', 'Ida', 'Jack', 'Kate'])[1 + (d * 3 + n * 5) % 11]
 				|| ' ' || (array['Adams', 'Baker', 'Clarke', 'Davies', 'Evans', 'Fraser', 'Graham', 'Hughes', 'Irving', 'Jones', 'Kerr', 'Lewis', 'Morgan'])[1 + (d * 7 + n) % 13] as name) names`
