@@ -2,6 +2,7 @@ package skerry
 
 import (
 	"context"
+	"iter"
 	"net"
 	"net/http"
 	"net/netip"
@@ -9,8 +10,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/lane"
 )
 
 // DefaultAdmin is the address of the admin listener if HTTP serves an application and Options.Admin is empty.
@@ -101,6 +104,14 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 		srv.RegisterOnShutdown(streams.EndStreams) // they would not end by themselves
 	}
 	l = s.gated(name, l, srv)
+	if simple, ok := h.(interface{ LaneRoutes() []lane.Route }); ok && !s.o.NoLane {
+		fast := lane.New(lane.Options{HTTP: srv, Routes: simple.LaneRoutes(), Logger: s.o.Logger})
+		s.meters = append(s.meters, func() iter.Seq[engine.Metric] { return slices.Values(fast.Metrics(name)) })
+		s.faces = append(s.faces, part{name, func(ctx context.Context) error {
+			return s.serveHTTP(ctx, fast, func() error { return fast.Serve(l) })
+		}})
+		return
+	}
 	s.faces = append(s.faces, part{name, func(ctx context.Context) error {
 		return s.serveHTTP(ctx, srv, func() error {
 			if srv.TLSConfig != nil {

@@ -111,8 +111,14 @@ func (s *Server) joined() error {
 	return nil
 }
 
+// stopper is an http.Server or lane.Server.
+type stopper interface {
+	Shutdown(ctx context.Context) error
+	Close() error
+}
+
 // serveHTTP serves until ctx ends, and then gives requests in flight the grace period to end.
-func (s *Server) serveHTTP(ctx context.Context, srv *http.Server, serve func() error) error {
+func (s *Server) serveHTTP(ctx context.Context, srv stopper, serve func() error) error {
 	failed := make(chan error, 1)
 	go func() { failed <- serve() }()
 	select {

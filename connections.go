@@ -2,7 +2,6 @@ package skerry
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"iter"
 	"net"
@@ -108,8 +107,8 @@ func (s *Server) gated(name string, l net.Listener, srv *http.Server) net.Listen
 	g := gate.New(l, o)
 	s.doors = append(s.doors, door{name, g})
 	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		if t, ok := c.(*tls.Conn); ok {
-			c = t.NetConn()
+		for over, ok := c.(interface{ NetConn() net.Conn }); ok; over, ok = c.(interface{ NetConn() net.Conn }) {
+			c = over.NetConn() // beneath TLS and the lane
 		}
 		if c, ok := c.(*gate.Conn); ok {
 			return gate.NewContext(ctx, c)

@@ -111,11 +111,12 @@ var law = map[string]may{
 	"web/conditions": {code: "engine kv web/problem"},
 	"web/relay":      {code: "engine forward web/problem"},
 	"web/hostname":   {},
+	"web/lane":       {code: "engine", tests: "ci/certs ci/eventually ci/seed"},
 	"web/requestid":  {},
 	"web/transfers":  {code: "engine transfer web", tests: ". engine/embedded"},
 	"web/view":       {code: "engine suggest web/view/exec"},
 	"web/view/exec":  {},
-	"web/api":        {code: "auth engine feed forward gate keyspace kv proc record web web/conditions web/hostname web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
+	"web/api":        {code: "auth engine feed forward gate keyspace kv proc record web web/conditions web/hostname web/lane web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
 		code:  "decimal engine feed forward gate keyspace kv proc resp/wire",
 		tests: "ci/ports ci/redisserver engine/embedded engine/enginetest github.com/redis/...",
@@ -148,7 +149,7 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth cache engine feed gate kv mail proc record record/keys record/schema resp session transfer web web/acme web/api web/records web/transfers", tests: "auth/oidc ci/pgserver ci/redisserver engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
+	".": {code: "auth cache engine feed gate kv mail proc record record/keys record/schema resp session transfer web web/acme web/api web/lane web/records web/transfers", tests: "auth/oidc ci/pgserver ci/redisserver engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
 	"cli": {
 		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
 		tests: "auth ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes

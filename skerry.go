@@ -86,6 +86,9 @@ type Options struct {
 	// Certificates, if it names domains, orders certificates for HTTP, which then becomes HTTPS.
 	Certificates Certificates
 
+	// NoLane sends all HTTP requests through net/http: see package web/lane. Responses are the same.
+	NoLane bool
+
 	// Grace is how long requests in flight have to end when Run stops. Requests that still run then are cut
 	// off. 0 is DefaultGrace.
 	Grace time.Duration
@@ -272,8 +275,7 @@ func (s *Server) newHTTP(redis *resp.Server) *api.Face {
 	if redis != nil {
 		meters = append(meters, redis.Metrics)
 	}
-	meters = append(meters, s.meters...)
-	o.Metrics = func() iter.Seq[engine.Metric] { return all(meters) }
+	o.Metrics = func() iter.Seq[engine.Metric] { return all(append(slices.Clip(meters), s.meters...)) }
 	if b, ok := s.eng.(engine.Backuper); ok {
 		o.Backup = b.Backup
 	}

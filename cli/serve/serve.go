@@ -48,6 +48,7 @@ type Options struct {
 	archive        archiveOptions
 	passwordFile   string
 	hosts          []string
+	lane           string
 	tlsCert        string
 	tlsKey         string
 	insecurePublic bool
@@ -82,6 +83,7 @@ func (o *Options) Settings() []verb.Setting {
 		{Name: "databases", Arg: "N", Default: strconv.Itoa(skerry.DefaultDatabases), Help: "number of databases that Redis clients can select, at most " + strconv.Itoa(skerry.MaxDatabases) + "; more than the default gives them access to the key spaces of the application and its procedures", Server: true, Set: verb.Whole(&o.databases, skerry.DefaultDatabases, skerry.MaxDatabases)},
 		{Name: "password-file", Arg: "FILE", Help: "file with the password for keys and procedures", Server: true, Set: verb.Text(&o.passwordFile)},
 		{Name: "hosts", Arg: "NAMES", Help: "comma-separated host names that browsers may use (default IP addresses, localhost and names without a dot)", Server: true, Set: verb.List(&o.hosts)},
+		{Name: "lane", Arg: "on|off", Default: "on", Help: "on answers simple HTTP requests without net/http, which takes less CPU; off sends all through net/http", Server: true, Set: verb.Choice(&o.lane, "on", "off")},
 		{Name: "tls-cert", Arg: "FILE", Help: "certificate chain (PEM) for all addresses except the node port", Server: true, Set: verb.Text(&o.tlsCert)},
 		{Name: "tls-key", Arg: "FILE", Help: "private key (PEM) of the certificate", Server: true, Set: verb.Text(&o.tlsKey)},
 		{Name: "insecure-public", Help: "serve keys and procedures to other machines without a password", Server: true, Set: verb.Toggle(&o.insecurePublic)},
@@ -160,7 +162,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 		log.Warn("no mail server (--smtp-url-file): the application cannot send email")
 	}
 	srv, err := skerry.Open(eng, skerry.Options{
-		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.App.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
+		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.App.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, NoLane: o.lane == "off", Certificates: o.acme.of(),
 		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(huge, metrics), Logger: log,
 	})
 	if err != nil {

@@ -1,0 +1,101 @@
+package lane
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Route is a kind of requests that the lane may answer. The handler must not hijack the connection and must
+// not send trailers. It may see requests one after the other only: pipelined ones wait.
+type Route struct {
+	// Methods are among GET, HEAD, PUT, POST and DELETE: "GET, HEAD".
+	Methods string
+
+	// Path is a path, or, if it ends with a slash, the beginning of longer ones. Only letters, digits and
+	// - . _ ~ / : @ & = + $ , ; can be in the path of a request.
+	Path string
+
+	// Headers are the request header fields that the handler reads besides Host, Content-Length and those of
+	// every route: Accept, Accept-Encoding, Accept-Language, Authorization, Connection, Content-Type and
+	// User-Agent. A request with any other field goes to net/http.
+	Headers []string
+}
+
+// common are the header fields of every route.
+var common = [...]string{"Host", "Content-Length", "Connection", "Accept", "Accept-Encoding", "Accept-Language", "Authorization", "Content-Type", "User-Agent"}
+
+// The places of some of them.
+const (
+	fieldHost = iota
+	fieldLength
+	fieldConnection
+)
+
+// maxFields is how many different header fields a table can have: one bit of a set each.
+const maxFields = 64
+
+// table is the routes in the form in which requests are compared with them.
+type table struct {
+	routes  []compiled
+	names   []string         // canonical names of header fields
+	places  map[string]uint8 // of names in lower case, in names
+	methods map[string]string
+}
+
+type compiled struct {
+	methods map[string]bool
+	path    string
+	prefix  bool
+	fields  uint64 // set of places
+}
+
+func newTable(routes []Route) *table {
+	t := &table{places: map[string]uint8{}, methods: map[string]string{}}
+	for _, name := range common {
+		t.place(name)
+	}
+	base := uint64(1)<<len(common) - 1
+	for _, r := range routes {
+		c := compiled{methods: map[string]bool{}, path: r.Path, prefix: strings.HasSuffix(r.Path, "/"), fields: base}
+		for m := range strings.SplitSeq(r.Methods, ", ") {
+			switch m {
+			case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete:
+				c.methods[m], t.methods[m] = true, m
+			default:
+				panic("BUG: lane: a route has the method " + m)
+			}
+		}
+		for _, name := range r.Headers {
+			c.fields |= 1 << t.place(http.CanonicalHeaderKey(name))
+		}
+		t.routes = append(t.routes, c)
+	}
+	return t
+}
+
+// place returns the place of a field, and makes one if it has none.
+func (t *table) place(name string) uint8 {
+	low := strings.ToLower(name)
+	if i, ok := t.places[low]; ok {
+		return i
+	}
+	if len(t.names) == maxFields {
+		panic("BUG: lane: too many header fields")
+	}
+	t.places[low] = uint8(len(t.names))
+	t.names = append(t.names, name)
+	return t.places[low]
+}
+
+// allows reports whether a route allows a request with that method, path and set of fields.
+func (t *table) allows(method, path string, fields uint64) bool {
+	for i := range t.routes {
+		r := &t.routes[i]
+		switch {
+		case r.prefix && (len(path) <= len(r.path) || path[:len(r.path)] != r.path), !r.prefix && path != r.path:
+		case r.methods[method] && fields&^r.fields == 0:
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,272 @@
+package lane
+
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// chunkAfter is how many bytes of a body wait until its length is known. A longer body of no declared length
+// is sent in chunks. It is what net/http uses.
+const chunkAfter = 2048
+
+// writer is the http.ResponseWriter of a request. It sends what net/http would.
+type writer struct {
+	c        *conn
+	header   http.Header
+	sent     http.Header // a copy as of WriteHeader, while the head waits for the length of the body
+	status   int         // 0: none yet
+	declared int64       // the Content-Length from the handler, -1: none
+	written  int64
+	waiting  []byte // of the body, before the head is written
+	head     bool   // the request is HEAD
+	begun    bool   // the head is in c.out, or was sent
+	chunked  bool
+	done     bool // the handler has returned
+}
+
+// Header implements http.ResponseWriter.
+func (w *writer) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *writer) WriteHeader(status int) {
+	switch {
+	case w.status != 0 || w.done:
+		w.c.s.log.Debug("superfluous WriteHeader", "status", status)
+		return
+	case status < 100 || status > 999:
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status))
+	case status < 200 && status != http.StatusSwitchingProtocols:
+		w.inform(status)
+		return
+	}
+	w.status = status
+	if text := first(w.header, "Content-Length"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err == nil && n >= 0 {
+			w.declared = n
+		} else {
+			w.header.Del("Content-Length")
+		}
+	}
+	_, typed := w.header["Content-Type"]
+	if !bodyAllowed(status) || typed && w.declared >= 0 {
+		w.begin(w.header, nil)
+		return
+	}
+	w.sent = w.header.Clone()
+}
+
+// inform sends an informational response.
+func (w *writer) inform(status int) {
+	c := w.c
+	c.out = appendStatus(c.out, status)
+	for name, values := range w.header {
+		if name != "Content-Length" && name != "Transfer-Encoding" {
+			c.out = appendField(c.out, name, values)
+		}
+	}
+	c.out = append(c.out, "\r\n"...)
+	c.flush()
+}
+
+// Write implements io.Writer.
+func (w *writer) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case len(p) == 0:
+		return 0, nil
+	case !bodyAllowed(w.status):
+		return 0, http.ErrBodyNotAllowed
+	}
+	w.written += int64(len(p))
+	if w.declared >= 0 && w.written > w.declared {
+		return 0, http.ErrContentLength
+	}
+	if !w.begun && w.declared < 0 && len(w.waiting)+len(p) <= chunkAfter {
+		w.waiting = append(w.waiting, p...)
+		return len(p), nil
+	}
+	if !w.begun {
+		some := w.waiting
+		if len(some) == 0 {
+			some = p
+		}
+		w.begin(w.sent, some)
+		w.send(w.waiting)
+		w.waiting = nil
+	}
+	w.send(p)
+	return len(p), w.c.failed
+}
+
+// WriteString implements io.StringWriter.
+func (w *writer) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
+
+// send puts a part of the body after the head.
+func (w *writer) send(p []byte) {
+	c := w.c
+	switch {
+	case w.head || len(p) == 0 || c.failed != nil:
+		return
+	case w.chunked:
+		c.out = strconv.AppendInt(c.out, int64(len(p)), 16)
+		c.out = append(c.out, "\r\n"...)
+		c.out = append(append(c.out, p...), "\r\n"...)
+	default:
+		c.out = append(c.out, p...)
+	}
+	if len(c.out) >= MaxHeld {
+		c.flush()
+	}
+}
+
+// FlushError is what http.ResponseController calls.
+func (w *writer) FlushError() error {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if !w.begun {
+		w.begin(w.sent, w.waiting)
+		w.send(w.waiting)
+		w.waiting = nil
+	}
+	w.c.flush()
+	return w.c.failed
+}
+
+// Flush implements http.Flusher.
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// SetReadDeadline is what http.ResponseController calls. The body has arrived, so it does nothing.
+func (w *writer) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline is what http.ResponseController calls. The zero time is the limit of the server: the lane
+// sends a response later than the handler writes it.
+func (w *writer) SetWriteDeadline(by time.Time) error {
+	w.c.writeBy = by
+	return nil
+}
+
+// EnableFullDuplex is what http.ResponseController calls.
+func (w *writer) EnableFullDuplex() error { return nil }
+
+// finish ends the response when the handler has returned.
+func (w *writer) finish() {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.done = true
+	if !w.begun {
+		w.begin(w.sent, w.waiting)
+		w.send(w.waiting)
+	}
+	if w.chunked {
+		w.c.out = append(w.c.out, "0\r\n\r\n"...)
+	}
+	if w.declared >= 0 && w.declared != w.written && !w.head && bodyAllowed(w.status) {
+		w.c.last = true // the client must not take the next response for the rest of this one
+	}
+	if len(w.c.out) >= MaxHeld {
+		w.c.flush()
+	}
+}
+
+// begin writes the head. p is the beginning of the body, or all of it if the handler has returned.
+func (w *writer) begin(header http.Header, p []byte) {
+	w.begun = true
+	c := w.c
+	allowed := bodyAllowed(w.status)
+	stopping := c.s.stopping.Load()
+	if stopping || first(header, "Connection") == "close" {
+		c.last = true
+	}
+	out := appendStatus(c.out, w.status)
+	_, dated := header["Date"]
+	_, typed := header["Content-Type"]
+	for name, values := range header {
+		if w.keeps(name, stopping) {
+			out = appendField(out, name, values)
+		}
+	}
+	if !dated {
+		out = append(append(append(out, "Date: "...), c.s.dates.now()...), "\r\n"...)
+	}
+	if allowed && !typed && len(p) > 0 && first(header, "Content-Encoding") == "" {
+		out = append(append(append(out, "Content-Type: "...), http.DetectContentType(p)...), "\r\n"...)
+	}
+	if stopping {
+		out = append(out, "Connection: close\r\n"...)
+	}
+	switch {
+	case !allowed || w.declared >= 0:
+	case w.done && (!w.head || len(p) > 0):
+		out = append(strconv.AppendInt(append(out, "Content-Length: "...), int64(len(p)), 10), "\r\n"...)
+	case !w.head:
+		w.chunked = true
+		out = append(out, "Transfer-Encoding: chunked\r\n"...)
+	}
+	c.out = append(out, "\r\n"...)
+}
+
+// keeps reports whether the head has a field of the handler.
+func (w *writer) keeps(name string, stopping bool) bool {
+	switch name {
+	case "Transfer-Encoding":
+		return false
+	case "Connection":
+		return !stopping
+	case "Content-Length":
+		return bodyAllowed(w.status)
+	case "Content-Type":
+		return w.status != http.StatusNotModified
+	}
+	return !strings.HasPrefix(name, http.TrailerPrefix)
+}
+
+// bodyAllowed reports whether responses of that status have a body.
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// first returns the first value of a field.
+func first(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+func appendStatus(b []byte, status int) []byte {
+	if status == http.StatusOK {
+		return append(b, "HTTP/1.1 200 OK\r\n"...)
+	}
+	b = strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(status), 10)
+	text := http.StatusText(status)
+	if text == "" {
+		text = "status code " + strconv.Itoa(status)
+	}
+	return append(append(append(b, ' '), text...), "\r\n"...)
+}
+
+// appendField appends a header field. Values have no line breaks afterwards.
+func appendField(b []byte, name string, values []string) []byte {
+	for i := range len(name) {
+		if c := name[i]; classes[c]&inName == 0 && !strings.ContainsRune("!#$%&'*+.^_`|~", rune(c)) {
+			return b
+		}
+	}
+	for _, v := range values {
+		b = append(append(b, name...), ": "...)
+		if strings.ContainsAny(v, "\r\n") {
+			v = strings.NewReplacer("\r", " ", "\n", " ").Replace(v)
+		}
+		b = append(append(b, textproto.TrimString(v)...), "\r\n"...)
+	}
+	return b
+}
