@@ -18,9 +18,31 @@ import (
 // must fails the test if a read of a key with a position does not return want.
 func (s *site) must(key string, atLeast cache.Position, want int) {
 	s.t.Helper()
-	if got, err := s.get(key, atLeast); err != nil || got != want {
-		s.t.Fatalf("%s is %d (%v), want %d", key, got, err, want)
+	if got := s.read(key, atLeast); got != want {
+		s.t.Fatalf("%s is %d, want %d", key, got, want)
 	}
+}
+
+// read is get, once the database answers: connections of the pool may have been cut.
+func (s *site) read(key string, atLeast cache.Position) (v int) {
+	s.t.Helper()
+	eventually.True(s.t, "the database answers", func() (ok bool) {
+		got, err := s.get(key, atLeast)
+		v = got
+		return err == nil
+	})
+	return v
+}
+
+// position returns a position after everything that was committed.
+func (s *site) position() (pos cache.Position) {
+	s.t.Helper()
+	eventually.True(s.t, "the database answers", func() bool {
+		p, err := postgres.Position(s.t.Context(), s.pool)
+		pos = p
+		return err == nil
+	})
+	return pos
 }
 
 // TestBarrier: the stream has a commit that nobody sees yet, because it waits for a standby. The value that readers load
@@ -85,7 +107,7 @@ func TestWarmRestart(t *testing.T) {
 	for i, remake := range []bool{false, true, false} {
 		s.stop()
 		if remake {
-			server.Exec(t, "select pg_drop_replication_slot('warm')")
+			s.dropSlots()
 		}
 		s.exec("update item set v = v + 1 where id = 'k'")
 		if remake {
@@ -104,7 +126,7 @@ func TestWarmRestart(t *testing.T) {
 		}
 	}
 	s.stop()
-	server.Exec(t, "select pg_drop_replication_slot('warm')")
+	s.dropSlots()
 }
 
 // run runs a feed on its own and returns why it ended.
@@ -197,7 +219,7 @@ func TestHeldSlot(t *testing.T) {
 		t.Error(err)
 	}
 	s.stop()
-	server.Exec(t, "select pg_drop_replication_slot('held')")
+	s.dropSlots()
 }
 
 // TestBadOptions: options that make no sense are refused at once, and no error tells the password.

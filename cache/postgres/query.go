@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -20,9 +23,7 @@ type PoolOptions struct {
 	// Conns is how many connections the pool may have; 0 is 8.
 	Conns int32
 
-	// Standby allows connections to standbys. A source that reads one waits until it has replayed the position that a
-	// read asks for, so readers still see their own writes. But a standby shows commits in another order than the primary, so
-	// the cache's staleness is no longer bounded.
+	// Standby allows connections to standbys; see QueryOptions.Primary.
 	Standby bool
 }
 
@@ -57,7 +58,7 @@ type QueryOptions struct {
 	// SQL returns a row for each key of the array $1 that exists: the key as text, the body as text, json, jsonb or
 	// bytea, and optionally an ETag as text. For example:
 	//
-	//	select id::text, to_json(d) from dept d where id = any ($1::bigint[])
+	//	select id::text, to_json(d) from dept d where id = any ($1::text[]::bigint[])
 	SQL string
 
 	// Type is the media type of the bodies; "" is application/json.
@@ -66,8 +67,14 @@ type QueryOptions struct {
 	// Finish, if not nil, may change an entry before it is kept: compress it for example.
 	Finish func(cache.Entry) cache.Entry
 
-	// Standby says that the pool may read standbys; see PoolOptions.
-	Standby bool
+	// Primary is required if the pool may read standbys. Each load asks it for its position and waits until the standby
+	// has replayed that much, so a load sees what the feed has reported, and readers see their own writes. A
+	// standby shows commits in another order than the primary.
+	Primary Queryer
+
+	// Valid, if not nil, reports whether a key can exist. Keys that cannot are missing, and SQL is not asked for them. Without
+	// it, a key that is no integer makes $1::bigint[] fail for all keys that are loaded together; see Integer.
+	Valid func(key string) bool
 
 	// Logger receives what is wrong with the database, which readers are not told; nil discards it.
 	Logger *slog.Logger
@@ -96,27 +103,35 @@ func (q *query) Load(ctx context.Context, keys []string) ([]cache.Entry, error) 
 }
 
 func (q *query) load(ctx context.Context, keys []string) ([]cache.Entry, error) {
+	at := make(map[string]int, len(keys))
+	entries := make([]cache.Entry, len(keys))
+	var asked []string
+	for i, key := range keys {
+		at[key] = i
+		entries[i].Missing = true
+		// No text of PostgreSQL is invalid UTF-8 or has a zero byte.
+		if utf8.ValidString(key) && !strings.Contains(key, "\x00") && (q.o.Valid == nil || q.o.Valid(key)) {
+			asked = append(asked, key)
+		}
+	}
+	if len(asked) == 0 {
+		return entries, nil
+	}
 	conn, err := q.o.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Release()
-	if pos := cache.AtLeast(ctx); q.o.Standby && pos > 0 {
-		if err := replayed(ctx, conn.Conn(), pos); err != nil {
+	if q.o.Primary != nil {
+		if err := q.replayed(ctx, conn.Conn()); err != nil {
 			return nil, err
 		}
 	}
-	rows, err := conn.Query(ctx, q.o.SQL, keys)
+	rows, err := conn.Query(ctx, q.o.SQL, asked)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	at := make(map[string]int, len(keys))
-	entries := make([]cache.Entry, len(keys))
-	for i, key := range keys {
-		at[key] = i
-		entries[i].Missing = true
-	}
 	for rows.Next() {
 		key, e, err := q.row(rows)
 		if err != nil {
@@ -178,8 +193,13 @@ func plain(oid uint32, format int16, v []byte, body bool) ([]byte, error) {
 // replayPause is how long a load waits between two looks at how far a standby is.
 const replayPause = 2 * time.Millisecond
 
-// replayed waits until a standby has replayed pos.
-func replayed(ctx context.Context, c *pgx.Conn, pos cache.Position) error {
+// replayed waits until a standby has replayed what the primary has committed by now.
+func (q *query) replayed(ctx context.Context, c *pgx.Conn) error {
+	pos, err := Position(ctx, q.o.Primary)
+	if err != nil {
+		return err
+	}
+	pos = max(pos, cache.AtLeast(ctx))
 	for {
 		var done bool
 		err := c.QueryRow(ctx, "select not pg_is_in_recovery() or pg_last_wal_replay_lsn() >= $1::text::pg_lsn", formatLSN(pos)).Scan(&done)
@@ -192,6 +212,12 @@ func replayed(ctx context.Context, c *pgx.Conn, pos cache.Position) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// Integer reports whether a key is a decimal integer of 64 bits as PostgreSQL writes it. It can be QueryOptions.Valid.
+func Integer(key string) bool {
+	n, err := strconv.ParseInt(key, 10, 64)
+	return err == nil && strconv.FormatInt(n, 10) == key
 }
 
 // Queryer is a connection or a pool of pgx.

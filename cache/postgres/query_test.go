@@ -86,7 +86,7 @@ func TestStandby(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	source, err := postgres.Query(postgres.QueryOptions{Pool: pool, SQL: "select id, v::text from item where id = any($1)", Standby: true})
+	source, err := postgres.Query(postgres.QueryOptions{Pool: pool, SQL: "select id, v::text from item where id = any($1)", Primary: s.pool})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,5 +104,30 @@ func TestStandby(t *testing.T) {
 		if err != nil || !bytes.Equal(e.Body, []byte{byte('0' + v%10)}) && v < 10 {
 			t.Fatalf("after writing %d: %q, %v", v, e.Body, err)
 		}
+	}
+}
+
+// TestInvalidKeys: keys that cannot exist are missing and do not harm those that are loaded with them.
+func TestInvalidKeys(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, pgserver.Shared(t))
+	s.exec("create table number (id bigint primary key)")
+	s.exec("insert into number values (7), (-1)")
+	source, err := postgres.Query(postgres.QueryOptions{Pool: s.pool, SQL: "select id::text, '{}'::json from number where id = any($1::text[]::bigint[])", Valid: postgres.Integer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := []string{"7", "x", "07", "+7", "", "9999999999999999999", "\xff", "7\x00", "8", "-1"}
+	got, err := source.Load(t.Context(), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range keys {
+		if exists := key == "7" || key == "-1"; got[i].Missing == exists {
+			t.Errorf("%q: %+v", key, got[i])
+		}
+	}
+	if got, err := source.Load(t.Context(), []string{"x"}); err != nil || !got[0].Missing {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
