@@ -57,6 +57,9 @@ const (
 // maxPayload is the longest payload that the triggers send, in bytes; the limit of PostgreSQL is 7,999.
 const maxPayload = 7900
 
+// MaxNotifiedRows is how many rows of one transaction are notified one by one; with more, the cache is emptied.
+const MaxNotifiedRows = 1000
+
 // NotifySQL returns the SQL that makes triggers on a table. They notify channel ("" is "skerry_cache") of the entry whose
 // key an SQL expression makes of a row: "new" stands for the row, for example new.dept_id::text. TRUNCATE empties the
 // cache.
@@ -69,8 +72,10 @@ func NotifySQL(table, channel, key string) string {
 	}
 	return fmt.Sprintf(`create or replace function %[1]s() returns trigger language plpgsql as $skerry$
 declare payload text;
+	rows int := coalesce(nullif(current_setting('skerry_cache.rows', true), ''), '0')::int + 1;
 begin
-	if tg_op = 'TRUNCATE' then
+	perform set_config('skerry_cache.rows', rows::text, true);
+	if tg_op = 'TRUNCATE' or rows > %[8]d then
 		perform pg_notify('%[3]s', 'a');
 		return null;
 	end if;
@@ -84,7 +89,7 @@ begin
 end $skerry$;
 create or replace trigger %[6]s after insert or update or delete on %[2]s for each row execute function %[1]s();
 create or replace trigger %[7]s after truncate on %[2]s for each statement execute function %[1]s();
-`, quoted(name), quoted(table), channel, send("old"), send("new"), quoted(name+"_rows"), quoted(name+"_all"))
+`, quoted(name), quoted(table), channel, send("old"), send("new"), quoted(name+"_rows"), quoted(name+"_all"), MaxNotifiedRows)
 }
 
 type notify struct{ o NotifyOptions }

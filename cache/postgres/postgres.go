@@ -2,7 +2,7 @@
 // logical replication or by LISTEN and NOTIFY.
 //
 // It knows the replication protocol, snapshots and LSNs. It must not know what the tables are about, or how entries are
-// kept. docs/cache-postgres.md is the guide, and DESIGN.md says why its feeds keep the contract of cache.Sink.
+// kept. docs/cache-postgres.md is the guide, and decision 0069 says why its feeds keep the contract of cache.Sink.
 package postgres
 
 import (
