@@ -12,12 +12,13 @@ import (
 )
 
 // sqlShape returns a text that differs once the stream may have missed something: when the publication ($1) was altered,
-// or one of the tables ($2) was altered, replaced, rewritten, or got another partition. Such changes of values come with no
+// or one of the tables ($2) was altered, replaced, rewritten, or got another partition, or this is another database. Such changes of values come with no
 // messages.
 const sqlShape = `(select md5(coalesce(string_agg(x, ' ' order by x), '')) from (
 	with t as (select to_regclass(n) as oid from unnest($2::text[]) n),
 		part as (select oid from t union select p.relid from t, lateral pg_partition_tree(t.oid) p)
 	select concat_ws(':', 'p', oid, xmin::text) as x from pg_publication where pubname = $1
+	union all select concat_ws(':', 'd', oid) from pg_database where datname = current_database()
 	union all select concat_ws(':', 'r', r.oid, r.xmin::text) from pg_publication_rel r join pg_publication p on p.oid = r.prpubid where p.pubname = $1
 	union all select concat_ws(':', 'c', c.oid, c.relfilenode, c.relreplident::text) from pg_class c where c.oid in (select oid from part)
 	union all select concat_ws(':', 'a', attrelid, attnum, attname, atttypid, atttypmod, attisdropped) from pg_attribute where attrelid in (select oid from part) and attnum > 0
