@@ -80,6 +80,12 @@ bench-engines: ## compare capabilities on each engine with pgx and go-redis by h
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-engines ./engines && exec ../bin/bench-engines $(ARGS)
 
+.PHONY: bench-cache
+bench-cache: ## compare cached departments with PostgreSQL, otter and nginx; needs wrk and nginx (ARGS=-h for more)
+	ci/servers
+	@mkdir -p bin
+	cd bench && go build -o ../bin/bench-cache ./cache && exec ../bin/bench-cache $(ARGS)
+
 .PHONY: bench-btree
 bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
 	cd bench && go run ./btree $(ARGS)

@@ -61,8 +61,8 @@ func postgresOwner() (uid, gid int, err error) {
 
 // StartPostgres runs PostgreSQL with its programs in bin and its data below dir, which it creates the first time, and
 // waits until it serves at addr. fsync, synchronous_commit and full_page_writes stay on. Other settings give it room:
-// buffers for all of the data, and no checkpoint within a window.
-func StartPostgres(bin, dir, addr, log string) (*Process, error) {
+// buffers for all of the data, and no checkpoint within a window. more are further settings, NAME=VALUE.
+func StartPostgres(bin, dir, addr, log string, more ...string) (*Process, error) {
 	data := filepath.Join(dir, "data")
 	if _, err := os.Stat(data); err != nil {
 		if err := initPostgres(bin, dir, data); err != nil {
@@ -71,8 +71,8 @@ func StartPostgres(bin, dir, addr, log string) (*Process, error) {
 	}
 	host, port, _ := net.SplitHostPort(addr)
 	args := []string{"-D", data, "-h", host, "-p", port, "-k", dir}
-	for _, set := range []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on", "max_connections=300",
-		"shared_buffers=1GB", "max_wal_size=8GB", "checkpoint_timeout=30min", "log_min_messages=fatal", "log_min_error_statement=panic"} {
+	for _, set := range append([]string{"fsync=on", "synchronous_commit=on", "full_page_writes=on", "max_connections=300",
+		"shared_buffers=1GB", "max_wal_size=8GB", "checkpoint_timeout=30min", "log_min_messages=fatal", "log_min_error_statement=panic"}, more...) {
 		args = append(args, "-c", set)
 	}
 	cmd, err := asOwner(exec.Command(filepath.Join(bin, "postgres"), args...))

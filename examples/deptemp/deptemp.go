@@ -14,8 +14,8 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// query builds the JSON of departments.
-const query = `
+// Query selects departments by number, as text and JSON.
+const Query = `
 	select d.id::text, json_build_object('id', d.id, 'name', d.name, 'city', d.city, 'employees', (
 		select json_agg(json_build_object('no', e.no, 'name', e.name, 'job', e.job, 'email', e.email, 'phone', e.phone, 'salary', e.salary, 'hired', e.hired) order by e.no)
 		from emp e where e.dept_id = d.id))
@@ -66,7 +66,7 @@ func open(s *skerry.Services, o Options) (*cache.Cache, error) {
 	s.OnStop(func(context.Context) error { pool.Close(); return nil })
 	c := o.Cache
 	c.Name, c.Gather = "departments", gather
-	if c.Source, err = postgres.Query(postgres.QueryOptions{Pool: pool, SQL: query, Logger: s.Web.Logger}); err != nil {
+	if c.Source, err = postgres.Query(postgres.QueryOptions{Pool: pool, SQL: Query, Logger: s.Web.Logger}); err != nil {
 		return nil, err
 	}
 	slot := "" // without a disk tier, there is nothing that must stay warm over a restart

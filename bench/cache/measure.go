@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/skerrydb/skerry/bench/rig"
+)
+
+// measurements collects what was measured, by system and distribution.
+type measurements struct {
+	w       io.Writer
+	cells   map[string]*cell
+	arrived []float64 // milliseconds until a change was seen, sorted
+}
+
+type cell struct{ rate, p99, cpu, rss []float64 }
+
+func newMeasurements(w io.Writer) *measurements {
+	return &measurements{w: w, cells: map[string]*cell{}}
+}
+
+func distributions() []string { return []string{"zipf", "uniform"} }
+
+func (m *measurements) head(p *plan) {
+	fmt.Fprintf(m.w, "%s\n%s; load %s\n", time.Now().Format("2006-01-02 15:04"), rig.Machine(), rig.LoadAverage())
+	fmt.Fprintf(m.w, "%d departments of about 1.8 kB, wrk with %d connections on the same machine, %d rounds of %v\n", p.departments, p.conns, p.Rounds, p.Window)
+	fmt.Fprintf(m.w, "CPU is that of the server and of PostgreSQL together; medians at the end\n\n")
+	fmt.Fprintf(m.w, "%-9s %-8s %10s %8s %8s %9s\n", "system", "keys", "requests/s", "p99 ms", "CPU µs", "RSS MiB")
+}
+
+func (m *measurements) cell(s *system, keys string) *cell {
+	c := m.cells[s.name+keys]
+	if c == nil {
+		c = &cell{}
+		m.cells[s.name+keys] = c
+	}
+	return c
+}
+
+// visit measures one system with each distribution.
+func (m *measurements) visit(p *plan, s *system) error {
+	for _, keys := range distributions() {
+		if _, err := p.wrk(s, keys, p.Warm, true); err != nil {
+			return err
+		}
+		before, err := p.cpu(s)
+		if err != nil {
+			return err
+		}
+		r, err := p.wrk(s, keys, p.Window, false)
+		if err != nil {
+			return err
+		}
+		after, err := p.cpu(s)
+		if err != nil {
+			return err
+		}
+		rss, err := rig.RSS(s.process.PID())
+		if err != nil {
+			return err
+		}
+		if r.errors > 0 {
+			return fmt.Errorf("%s answered %d requests with errors", s.name, r.errors)
+		}
+		c := m.cell(s, keys)
+		c.rate = append(c.rate, float64(r.requests)/r.took.Seconds())
+		c.p99 = append(c.p99, float64(r.p99)/float64(time.Millisecond))
+		c.cpu = append(c.cpu, rig.Micros(after-before)/float64(r.requests))
+		c.rss = append(c.rss, float64(rss)/(1<<20))
+		n := len(c.rate) - 1
+		fmt.Fprintf(m.w, "%-9s %-8s %10.0f %8.2f %8.1f %9.0f\n", s.name, keys, c.rate[n], c.p99[n], c.cpu[n], c.rss[n])
+	}
+	return nil
+}
+
+// cpu returns the time that a server and PostgreSQL have used.
+func (p *plan) cpu(s *system) (time.Duration, error) {
+	own, err := rig.CPUTree(s.process.PID())
+	if err != nil || !s.database {
+		return own, err
+	}
+	database, err := rig.CPUTree(p.postgres.PID())
+	return own + database, err
+}
+
+type result struct {
+	requests int64
+	took     time.Duration
+	p99      time.Duration
+	errors   int64
+}
+
+var resultLine = regexp.MustCompile(`RESULT (\d+) (\d+) (\d+) (\d+)`)
+
+// wrk runs one load. A long warm-up reads every key.
+func (p *plan) wrk(s *system, keys string, d time.Duration, warm bool) (r result, err error) {
+	seconds := max(int(d/time.Second), 1)
+	if warm && len(p.Systems) > 0 {
+		seconds = max(seconds, 2)
+	}
+	out, err := exec.Command("wrk", "-t1", "-c"+strconv.Itoa(p.conns), "-d"+strconv.Itoa(seconds)+"s", "-s", filepath.Join(p.dir, keys+".lua"), "http://"+s.addr).CombinedOutput()
+	if err != nil {
+		return r, fmt.Errorf("wrk: %w\n%s", err, out)
+	}
+	f := resultLine.FindSubmatch(out)
+	if f == nil {
+		return r, fmt.Errorf("wrk printed no result:\n%s", out)
+	}
+	n := [4]int64{}
+	for i := range n {
+		n[i], _ = strconv.ParseInt(string(f[i+1]), 10, 64)
+	}
+	return result{n[0], time.Duration(n[1]) * time.Microsecond, time.Duration(n[2]) * time.Microsecond, n[3]}, nil
+}
+
+const probes = 200
+
+// invalidate measures how long a committed change takes to reach readers, beside 1,000 other updates a second.
+func (m *measurements) invalidate(p *plan, s *system) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- p.update(ctx) }()
+	db, err := pgx.Connect(ctx, p.url)
+	if err != nil {
+		return err
+	}
+	defer db.Close(context.Background())
+	for i := range probes {
+		id, mark := 1+i*31%p.departments, fmt.Sprintf("probe %d of %d", i, time.Now().UnixNano())
+		if err := m.see(s, id, ""); err != nil {
+			return err
+		}
+		if _, err := db.Exec(ctx, "update dept set name = $1 where id = $2", mark, id); err != nil {
+			return err
+		}
+		committed := time.Now()
+		if err := m.see(s, id, mark); err != nil {
+			return err
+		}
+		m.arrived = append(m.arrived, float64(time.Since(committed))/float64(time.Millisecond))
+		time.Sleep(5 * time.Millisecond)
+	}
+	cancel()
+	return <-stopped
+}
+
+// see reads a department until it has a text.
+func (m *measurements) see(s *system, id int, text string) error {
+	for range 100_000 {
+		res, err := http.Get(fmt.Sprintf("http://%s/dept/%d", s.addr, id))
+		if err != nil {
+			return err
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil {
+			return err
+		}
+		if strings.Contains(string(body), text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("department %d never showed %q", id, text)
+}
+
+// update makes 1,000 updates a second, in transactions of ten.
+func (p *plan) update(ctx context.Context) error {
+	db, err := pgx.Connect(ctx, p.url)
+	if err != nil {
+		return err
+	}
+	defer db.Close(context.Background())
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; ; i += 10 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if _, err := db.Exec(ctx, "update emp set salary = salary + 1 where no = 1 and dept_id between $1 and $1 + 9", 1+i%max(p.departments-10, 1)); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
