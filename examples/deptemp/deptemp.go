@@ -66,7 +66,7 @@ func open(s *skerry.Services, o Options) (*cache.Cache, error) {
 	s.OnStop(func(context.Context) error { pool.Close(); return nil })
 	c := o.Cache
 	c.Name, c.Gather = "departments", gather
-	if c.Source, err = postgres.Query(postgres.QueryOptions{Pool: pool, SQL: Query, Logger: s.Web.Logger}); err != nil {
+	if c.Source, err = postgres.Query(postgres.QueryOptions{Pool: pool, SQL: Query, Valid: postgres.Integer, Logger: s.Web.Logger}); err != nil {
 		return nil, err
 	}
 	slot := "" // without a disk tier, there is nothing that must stay warm over a restart
