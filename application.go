@@ -104,8 +104,8 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 		srv.RegisterOnShutdown(streams.EndStreams) // they would not end by themselves
 	}
 	l = s.gated(name, l, srv)
-	if simple, ok := h.(interface{ LaneRoutes() []lane.Route }); ok && !s.o.NoLane {
-		fast := lane.New(lane.Options{HTTP: srv, Routes: simple.LaneRoutes(), Logger: s.o.Logger})
+	if routes := s.laneRoutes(h); len(routes) > 0 {
+		fast := lane.New(lane.Options{HTTP: srv, Routes: routes, Logger: s.o.Logger})
 		s.meters = append(s.meters, func() iter.Seq[engine.Metric] { return slices.Values(fast.Metrics(name)) })
 		s.faces = append(s.faces, part{name, func(ctx context.Context) error {
 			return s.serveHTTP(ctx, fast, func() error { return fast.Serve(l) })
@@ -120,6 +120,15 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 			return srv.Serve(l)
 		})
 	}})
+}
+
+// laneRoutes returns the requests to h that need not go through net/http.
+func (s *Server) laneRoutes(h http.Handler) []lane.Route {
+	simple, ok := h.(interface{ LaneRoutes() []lane.Route })
+	if !ok || s.o.NoLane {
+		return nil
+	}
+	return simple.LaneRoutes()
 }
 
 // addNodeFace serves h to other nodes under the name protocol, with the server that it returns.

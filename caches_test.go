@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -214,5 +215,44 @@ func TestCacheWithoutFeed(t *testing.T) {
 	defer s.Close()
 	if engine.CodeOf(refused) != engine.CodeUnsupported {
 		t.Errorf("RecordEntries: %v", refused)
+	}
+}
+
+// TestCacheInLane: entries of a cache are served without net/http to clients that send simple requests, and the response
+// is the same.
+func TestCacheInLane(t *testing.T) {
+	t.Parallel()
+	bodies := map[bool]string{}
+	for _, off := range []bool{false, true} {
+		o := notesCache(t, func(o *cache.Options) { o.Staleness = time.Minute })
+		o.NoLane = off
+		s, _, _ := start(t, openEngine(t), o)
+		if code, text := request(t, "POST", s.AdminURL()+"/api/notes", strings.NewReader(`{"id":"n1","data":{"text":"fish"}}`)); code >= 300 {
+			t.Fatalf("%d %s", code, text)
+		}
+		kept := &http.Client{Transport: &http.Transport{}} // request does not keep connections
+		for range 3 {
+			res, err := kept.Get(s.HTTPURL() + "/own/n1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(res.Body)
+			res.Body.Close()
+			if text := string(body); err != nil || res.StatusCode != http.StatusOK || !strings.Contains(text, "fish") {
+				t.Fatalf("%d %s (%v)", res.StatusCode, text, err)
+			}
+			bodies[off] = string(body[strings.Index(string(body), `"data"`):])
+		}
+		kept.CloseIdleConnections()
+		if code, _ := request(t, "GET", s.HTTPURL()+"/own/n1/more", nil); code != http.StatusNotFound {
+			t.Errorf("a longer path: %d", code)
+		}
+		_, metrics := request(t, "GET", s.AdminURL()+"/metrics", nil)
+		if in := strings.Contains(metrics, `http_lane_requests_total{listener="http"} 3`); in == off {
+			t.Errorf("with NoLane %v, the metrics say that requests were in the lane: %v", off, in)
+		}
+	}
+	if bodies[false] != bodies[true] {
+		t.Errorf("in the lane %s, otherwise %s", bodies[false], bodies[true])
 	}
 }

@@ -105,7 +105,7 @@ var law = map[string]may{
 	"mail": {code: "engine github.com/wneessen/go-mail github.com/wneessen/go-mail/smtp"},
 
 	// faces
-	"web":            {code: "cache engine forward jsonscan session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv"},
+	"web":            {code: "cache engine forward jsonscan session web/hostname web/lane web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv"},
 	"web/problem":    {code: "engine"},
 	"web/calls":      {code: "engine proc web web/conditions web/problem", tests: "engine/testengine"},
 	"web/conditions": {code: "engine kv web/problem"},

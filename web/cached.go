@@ -13,6 +13,7 @@ import (
 
 	"github.com/skerrydb/skerry/cache"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/lane"
 )
 
 // CachedOptions configure Cached. The zero value works for a pattern with one wildcard.
@@ -49,6 +50,25 @@ func (g *Group) Cached(path string, from *cache.Cache, o CachedOptions, m ...Mid
 	}
 	r := &cachedRoute{from: from, o: o, control: []string{control}}
 	g.Get(path, r.serve, m...)
+	if before, found := lastSegment(g.prefix + path); found {
+		g.app.cached = append(g.app.cached, before)
+	}
+}
+
+// lastSegment returns what is before the only wildcard of a path, which must be its whole last segment.
+func lastSegment(path string) (before string, found bool) {
+	before, name, found := strings.Cut(path, "{")
+	return before, found && strings.HasPrefix(before, "/") && strings.HasSuffix(before, "/") && strings.Index(name, "}") == len(name)-1 && name != "$}" && !strings.HasSuffix(name, "...}")
+}
+
+// LaneRoutes returns the requests for entries of caches that a lane.Server may answer in front of the application.
+// Requests with cookies, and those of browsers, which send more fields, go through net/http.
+func (a *App) LaneRoutes() []lane.Route {
+	var list []lane.Route
+	for _, path := range a.cached {
+		list = append(list, lane.Route{Methods: "GET, HEAD", Path: path, Segment: true, Headers: []string{"If-None-Match", "If-Match", "Range", "If-Range"}})
+	}
+	return list
 }
 
 // onlyWildcard returns the name of the only wildcard of a pattern, or "".

@@ -226,3 +226,23 @@ func TestPrecompress(t *testing.T) {
 		}
 	}
 }
+
+// TestLaneRoutes: only cached routes whose key is the last segment can be in the lane.
+func TestLaneRoutes(t *testing.T) {
+	t.Parallel()
+	app := newApp(t, web.Options{})
+	if got := app.LaneRoutes(); len(got) != 0 {
+		t.Errorf("an application without cached routes has %v", got)
+	}
+	key := func(*web.Context) (string, error) { return "plain", nil }
+	app.Group("/g").Cached("/d/{id}", newCache(t), web.CachedOptions{})
+	for _, path := range []string{"/one", "/{a}/b", "/rest/{a...}", "/x{$}", "/{a}/{b}"} {
+		func() {
+			defer func() { _ = recover() }() // patterns that are malformed or conflict
+			app.Cached(path, newCache(t), web.CachedOptions{Key: key})
+		}()
+	}
+	if got := app.LaneRoutes(); len(got) != 1 || got[0].Path != "/g/d/" || !got[0].Segment || got[0].Methods != "GET, HEAD" {
+		t.Errorf("%+v", got)
+	}
+}

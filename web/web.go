@@ -168,6 +168,7 @@ type App struct {
 	cluster   *cluster           // nil: alone
 	routes    []*route
 	literals  []literal // those of HandleLiteral
+	cached    []string  // the paths of Cached that LaneRoutes returns
 	cookie    cookies
 	metrics   metrics
 	headers   *headers // Options.Headers'

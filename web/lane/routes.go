@@ -15,6 +15,9 @@ type Route struct {
 	// - . _ ~ / : @ & = + $ , ; can be in the path of a request.
 	Path string
 
+	// Segment limits a Path that ends with a slash to paths with exactly one segment more.
+	Segment bool
+
 	// Headers are the request header fields that the handler reads besides Host, Content-Length and those of
 	// every route: Accept, Accept-Encoding, Accept-Language, Authorization, Connection, Content-Type and
 	// User-Agent. A request with any other field goes to net/http.
@@ -46,6 +49,7 @@ type compiled struct {
 	methods map[string]bool
 	path    string
 	prefix  bool
+	segment bool
 	fields  uint64 // set of places
 }
 
@@ -56,7 +60,7 @@ func newTable(routes []Route) *table {
 	}
 	base := uint64(1)<<len(common) - 1
 	for _, r := range routes {
-		c := compiled{methods: map[string]bool{}, path: r.Path, prefix: strings.HasSuffix(r.Path, "/"), fields: base}
+		c := compiled{methods: map[string]bool{}, path: r.Path, prefix: strings.HasSuffix(r.Path, "/"), segment: r.Segment, fields: base}
 		for m := range strings.SplitSeq(r.Methods, ", ") {
 			switch m {
 			case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete:
@@ -93,6 +97,7 @@ func (t *table) allows(method, path string, fields uint64) bool {
 		r := &t.routes[i]
 		switch {
 		case r.prefix && (len(path) <= len(r.path) || path[:len(r.path)] != r.path), !r.prefix && path != r.path:
+		case r.segment && strings.IndexByte(path[len(r.path):], '/') >= 0:
 		case r.methods[method] && fields&^r.fields == 0:
 			return true
 		}
