@@ -86,6 +86,11 @@ bench-cache: ## compare cached departments with PostgreSQL, otter and nginx; nee
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-cache ./cache && exec ../bin/bench-cache $(ARGS)
 
+.PHONY: bench-lane
+bench-lane: ## compare keys over HTTP with the lane on and off (ARGS=-h for more)
+	@mkdir -p bin
+	cd bench && go build -o ../bin/bench-lane ./lane && exec ../bin/bench-lane $(ARGS)
+
 .PHONY: bench-btree
 bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
 	cd bench && go run ./btree $(ARGS)
