@@ -249,7 +249,7 @@ func (c *conn) answer() bool {
 	func() {
 		defer x.ctx.end()
 		defer func() {
-			if p := recover(); !ended && p != nil && p != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+			if p := recover(); !ended && p != nil && p != http.ErrAbortHandler {
 				c.s.logPanic(c, p)
 			}
 		}()
@@ -261,7 +261,7 @@ func (c *conn) answer() bool {
 	c.writeBy = time.Time{}
 	if !ended { // the response breaks off
 		if x.w.begun {
-			c.failed = cmp.Or(c.failed, error(http.ErrAbortHandler))
+			c.failed = cmp.Or(c.failed, http.ErrAbortHandler)
 		} else {
 			c.out = c.out[:mark]
 		}

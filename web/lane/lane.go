@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"maps"
 	"net"
@@ -141,7 +142,9 @@ func (s *Server) Serve(l net.Listener) error {
 				return <-failed
 			}
 			_ = s.Close()
-			<-failed
+			if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
+				err = errors.Join(err, served)
+			}
 			return err
 		}
 		if c := s.begin(nc); c != nil {
