@@ -1,7 +1,6 @@
 package lane
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -32,6 +31,7 @@ type conn struct {
 	head    head
 
 	out     []byte    // responses that are not sent yet
+	sent    int       // how often something was sent
 	failed  error     // of sending
 	readBy  time.Time // the read deadline in force, zero: none
 	writeBy time.Time // of writes, set by the handler; zero: the server's
@@ -244,7 +244,7 @@ func (c *conn) answer() bool {
 	body := c.buf[c.r+h.size : c.r+h.size+h.length]
 	c.r += h.size + h.length
 	x := newExchange(c, body)
-	mark := len(c.out)
+	mark, sent := len(c.out), c.sent
 	ended := false
 	func() {
 		defer x.ctx.end()
@@ -259,12 +259,11 @@ func (c *conn) answer() bool {
 	}()
 	c.s.answered.Add(1)
 	c.writeBy = time.Time{}
-	if !ended { // the response breaks off
-		if x.w.begun {
-			c.failed = cmp.Or(c.failed, http.ErrAbortHandler)
-		} else {
-			c.out = c.out[:mark]
+	if !ended { // the response breaks off; those before it are sent
+		if c.sent != sent {
+			mark = 0 // they were
 		}
+		c.out = c.out[:mark]
 		c.flush()
 		return false
 	}
@@ -290,6 +289,7 @@ func (c *conn) flush() bool {
 		return c.failed == nil
 	}
 	c.sendUntil()
+	c.sent++
 	_, c.failed = c.nc.Write(c.out)
 	if cap(c.out) > 4*bufferBytes {
 		c.out = nil

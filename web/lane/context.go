@@ -65,14 +65,14 @@ func (x *requestContext) watch() {
 	}
 	over := make(chan struct{})
 	x.watching = over
+	c := x.c
+	_ = c.nc.SetReadDeadline(time.Time{}) // that of the request; end sets another one
 	x.mu.Unlock()
 	defer close(over)
-	c := x.c
-	room := c.buf[c.w:cap(c.buf)]
-	if len(room) == 0 {
-		return // of pipelined requests
+	if c.w == len(c.buf) {
+		c.buf = append(c.buf, make([]byte, bufferBytes)...) // the body stays where it is
 	}
-	n, err := c.nc.Read(room)
+	n, err := c.nc.Read(c.buf[c.w:])
 	c.w += n
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		x.cancel()
