@@ -27,7 +27,7 @@ func (m *measurements) report(p *plan, systems []*system) {
 		fmt.Fprintf(m.w, "\na change of another program reaches readers, beside 1,000 updates/s: p50 %.2f ms, p99 %.2f ms, worst of %d %.2f ms\n",
 			m.arrived[n/2], m.arrived[n*99/100], n, m.arrived[n-1])
 	}
-	fmt.Fprintln(m.w)
+	fmt.Fprintf(m.w, "\nTargets:\n")
 	for _, keys := range distributions() {
 		if rate["postgres"+keys] == 0 {
 			continue

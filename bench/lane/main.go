@@ -177,7 +177,7 @@ func report(w io.Writer, cells map[string]*cell, servers []*server, shapes []rig
 			}
 		}
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "\nTargets:\n")
 	for _, t := range targets {
 		fmt.Fprintln(w, t)
 	}
