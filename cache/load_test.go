@@ -59,9 +59,9 @@ func TestBadSource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bad := true
+			var mended atomic.Bool
 			inBubble(t, cache.Options{Source: cache.Batch(func(ctx context.Context, keys []string) ([]cache.Entry, error) {
-				if bad {
+				if !mended.Load() {
 					return c.load(ctx, keys)
 				}
 				return []cache.Entry{{Body: []byte("good")}}, nil
@@ -69,7 +69,7 @@ func TestBadSource(t *testing.T) {
 				if _, err := kept.Get(t.Context(), "k", cache.Read{}); engine.CodeOf(err) != c.code {
 					t.Fatalf("Get returned %v, want code %s", err, c.code)
 				}
-				bad = false
+				mended.Store(true)
 				if e, err := kept.Get(t.Context(), "k", cache.Read{}); err != nil || string(e.Body) != "good" {
 					t.Fatalf("the next Get returned %q, %v", e.Body, err)
 				}
