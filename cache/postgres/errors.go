@@ -10,15 +10,10 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// states of SQL that matter here.
+// SQLSTATEs that get an explanation.
 const (
-	stateNoRight    = "42501"
-	stateInUse      = "55006"
-	stateNotState   = "55000" // wal_level is too low; a slot was invalidated
-	stateUndefined  = "42704"
-	stateNoTable    = "42P01"
-	stateNoColumn   = "42703"
-	stateBadRequest = "42601"
+	stateNoRight = "42501"
+	stateInUse   = "55006"
 )
 
 // stateOf returns the SQLSTATE of an error of the server, or "".
