@@ -45,7 +45,7 @@ func (a *App) literal(r *http.Request) (rt *route, allowed string) {
 		if !l.matches(r.URL) {
 			continue
 		}
-		if l.methods == nil || slices.Contains(l.methods, r.Method) {
+		if l.allows(r.Method) {
 			return l.route, ""
 		}
 		if first == nil {
@@ -61,6 +61,11 @@ func (a *App) literal(r *http.Request) (rt *route, allowed string) {
 		}
 	}
 	return first.route, allowed + http.MethodOptions
+}
+
+// allows reports whether a method is one of l's.
+func (l *literal) allows(method string) bool {
+	return l.methods == nil || slices.Contains(l.methods, method)
 }
 
 // matches reports whether a path is l's. Its fixed part must not be escaped: what filters

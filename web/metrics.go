@@ -72,8 +72,13 @@ func (m *metrics) end(x *exchange, took time.Duration, cut bool) {
 	case x.route != nil:
 		route = &x.route.metrics
 	}
-	to := route.of(x.r.Method)
-	class := x.status / 100
+	route.count(x.r.Method, x.status, took, cut)
+}
+
+// count counts a response.
+func (m *routeMetrics) count(method string, status int, took time.Duration, cut bool) {
+	to := m.of(method)
+	class := status / 100
 	if cut || class >= len(to.responses) {
 		class = 0
 	}

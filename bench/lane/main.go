@@ -104,7 +104,7 @@ func (p *plan) start(path, dir, lane string) (*server, error) {
 		return nil, err
 	}
 	for from := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		if err = rig.AskKey(s.resp, rig.RESP{}); err == nil {
+		if _, err = rig.MetricsPage(s.http); err == nil {
 			break
 		}
 		if time.Since(from) > rig.StartLimit {

@@ -12,6 +12,7 @@ import (
 	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/hostname"
+	"github.com/skerrydb/skerry/web/lane"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
@@ -22,17 +23,10 @@ const retryGuess = "5"
 // routes of operators from others. Anyone may request the server's health. For a forwarded request, the other
 // node has checked all that.
 func (a *app) admit(next http.Handler) http.Handler {
-	// Sums have one length, so the comparison does not reveal the password's length.
-	want := sha256.Sum256([]byte(a.o.Password))
-	right := func(r *http.Request) bool {
-		given, ok := credentials(r)
-		sum := sha256.Sum256([]byte(given))
-		return subtle.ConstantTimeCompare(sum[:], want[:]) == 1 && ok
-	}
 	return web.Handler(func(c *web.Context) error {
 		if p := c.Request.URL.Path; !c.FromNode() && p != "/healthz" && p != "/readyz" {
 			if a.o.Password != "" {
-				if err := a.authenticate(c, right); err != nil {
+				if err := a.authenticate(c); err != nil {
 					return err
 				}
 			} else if !hostname.Trusted(c.Request.Host, a.o.Hosts) {
@@ -48,9 +42,25 @@ func (a *app) admit(next http.Handler) http.Handler {
 	})
 }
 
+// admitted reports whether a request is admitted without any doubt. Any other one is left to admit.
+func (a *app) admitted(x *lane.Fast) bool {
+	if a.o.Password == "" {
+		return hostname.Trusted(x.Host, a.o.Hosts)
+	}
+	if a.o.Guesses != nil {
+		if conn := gate.FromContext(x.Conn()); conn == nil || !conn.Known() {
+			return false
+		}
+	}
+	return a.right(x.Header("Authorization"))
+}
+
 // authenticate refuses a request without the password.
-func (a *app) authenticate(c *web.Context, right func(*http.Request) bool) error {
-	ok, looked := a.o.checks(c.Request, right)
+func (a *app) authenticate(c *web.Context) error {
+	ok, looked := a.o.checks(c.Request, func(r *http.Request) bool {
+		auth := r.Header["Authorization"]
+		return len(auth) == 1 && a.right(auth[0])
+	})
 	switch {
 	case !looked:
 		c.Header()["Retry-After"] = []string{retryGuess}
@@ -88,15 +98,19 @@ func (o *Options) checks(r *http.Request, right func(*http.Request) bool) (ok, l
 	return ok, true
 }
 
-// credentials returns the password that a request sends.
-func credentials(r *http.Request) (string, bool) {
-	auth := r.Header["Authorization"]
-	if len(auth) != 1 {
-		return "", false
-	}
-	if scheme, token, ok := strings.Cut(auth[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
+// right reports whether the value of an Authorization field has the password.
+func (a *app) right(auth string) bool {
+	given, ok := credentials(auth)
+	sum := sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(sum[:], a.password[:]) == 1 && ok
+}
+
+// credentials returns the password in the value of an Authorization field.
+func credentials(auth string) (string, bool) {
+	if scheme, token, ok := strings.Cut(auth, " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimLeft(token, " "), true
 	}
+	r := http.Request{Header: http.Header{"Authorization": {auth}}}
 	_, password, ok := r.BasicAuth()
 	return password, ok
 }

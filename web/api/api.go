@@ -13,6 +13,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"io"
 	"iter"
 	"log/slog"
@@ -144,6 +145,7 @@ type app struct {
 	web       *web.App
 	store     *kv.Store
 	o         Options
+	password  [sha256.Size]byte // the sum of Options.Password: sums have one length, so comparing does not reveal that of the password
 	routes    []Route
 	operators []string // what the paths of operators' routes begin with
 	outcomes  problem.Outcomes
@@ -226,7 +228,7 @@ func newApp(store *kv.Store, o Options) *app {
 	o.BufferBytes = cmp.Or(o.BufferBytes, DefaultBufferBytes)
 	o.RememberFor = cmp.Or(o.RememberFor, DefaultRememberFor)
 	o.ElectionWait = cmp.Or(o.ElectionWait, forward.ElectionWait)
-	a := &app{store: store, o: o, outcomes: problem.All(o.Errors...),
+	a := &app{store: store, o: o, password: sha256.Sum256([]byte(o.Password)), outcomes: problem.All(o.Errors...),
 		backups: semaphore{max: MaxBackups},
 		stall:   StallTimeout,
 		noCache: []string{"no-cache"},

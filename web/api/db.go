@@ -12,6 +12,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/conditions"
+	"github.com/skerrydb/skerry/web/lane"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
@@ -137,6 +138,10 @@ func (x *operation) setKey(r *http.Request) error {
 
 // write runs x.writeFn as a transaction if this node may, and only once if the request has an Idempotency-Key.
 func (x *operation) write(r *http.Request) (engine.Position, error) {
+	if err := lane.Tried(r.Context()); err != nil && !x.tried {
+		x.tried = true // by fastSet; a repetition runs here
+		return 0, err
+	}
 	if x.othersLead() {
 		return 0, engine.ErrNotLeader
 	}

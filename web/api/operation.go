@@ -29,6 +29,7 @@ type operation struct {
 
 	fromNode bool // forwarded by another node: must be served here
 	gathered bool // the body is in val
+	tried    bool // the error of fastSet was taken
 
 	// For requests for keys. The functions are bound once, so that requests allocate no closures.
 	space     uint8 // of the key

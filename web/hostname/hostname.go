@@ -13,8 +13,10 @@ import (
 // to this machine (DNS rebinding). That is an IP address, a name without a dot, one of localhost, or one of
 // names, in which "*" matches every name.
 func Trusted(host string, names []string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+	if strings.Contains(host, ":") {
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
 	}
 	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
 	// A public domain has a dot; names without one belong to the local network.

@@ -243,18 +243,15 @@ func (c *conn) answer() bool {
 	}
 	body := c.buf[c.r+h.size : c.r+h.size+h.length]
 	c.r += h.size + h.length
-	x := newExchange(c, body)
 	mark, sent := len(c.out), c.sent
 	ended := false
 	func() {
-		defer x.ctx.end()
 		defer func() {
 			if p := recover(); !ended && p != nil && p != http.ErrAbortHandler {
 				c.s.logPanic(c, p)
 			}
 		}()
-		c.s.http.Handler.ServeHTTP(&x.w, &x.r)
-		x.w.finish()
+		c.respond(body)
 		ended = true
 	}()
 	c.s.answered.Add(1)
@@ -276,6 +273,21 @@ func (c *conn) answer() bool {
 		return false
 	}
 	return c.failed == nil
+}
+
+// respond writes the response to the request in head.
+func (c *conn) respond(body []byte) {
+	var tried error
+	if h := &c.head; h.route.fast != nil && h.set&^commonFields == 0 {
+		var answered bool
+		if answered, tried = c.fast(body); answered {
+			return
+		}
+	}
+	x := newExchange(c, body, tried)
+	defer x.ctx.end()
+	c.s.http.Handler.ServeHTTP(&x.w, &x.r)
+	x.w.finish()
 }
 
 // logPanic logs a panic that is not http.ErrAbortHandler, as net/http does.

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/url"
@@ -15,10 +16,13 @@ type exchange struct {
 	body body
 }
 
-func newExchange(c *conn, content []byte) *exchange {
+func newExchange(c *conn, content []byte, tried error) *exchange {
 	h := &c.head
 	x := &exchange{url: url.URL{Path: h.path}, body: body{content}}
 	x.ctx.Context, x.ctx.c = c.ctx, c
+	if tried != nil {
+		x.ctx.Context = context.WithValue(c.ctx, triedKey{}, tried)
+	}
 	header := make(http.Header, h.n)
 	values := make([]string, h.n)
 	for i, f := range h.fields[:h.n] {

@@ -20,6 +20,7 @@ type head struct {
 	fields             [16]field
 	n                  int // fields used, Host excepted
 	set                uint64
+	route              *compiled
 	length             int  // of the body
 	hasLength          bool // Content-Length was given
 	size               int  // of the head itself
@@ -63,7 +64,8 @@ func (t *table) parse(h *head, b []byte, scanned int) verdict {
 	switch {
 	case !ok, h.set&(1<<fieldHost) == 0, h.hasLength != body, h.length > MaxBodyBytes:
 		return other
-	case !t.allows(h.method, h.path, h.set):
+	}
+	if h.route = t.find(h.method, h.path, h.set); h.route == nil {
 		return other
 	}
 	return simple
