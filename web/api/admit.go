@@ -48,7 +48,7 @@ func (a *app) admitted(x *lane.Fast) bool {
 		return hostname.Trusted(x.Host, a.o.Hosts)
 	}
 	if a.o.Guesses != nil {
-		if conn := gate.FromContext(x.Conn()); conn == nil || !conn.Known() {
+		if conn := gate.FromContext(x.Context()); conn == nil || !conn.Known() {
 			return false
 		}
 	}

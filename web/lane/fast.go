@@ -13,21 +13,12 @@ type Fast struct {
 	Body               []byte // of a PUT or POST; the connection's
 
 	c     *conn
-	ctx   *requestContext
 	tried error
 }
 
-// Context returns a context that ends with the request, or when the client goes away while the request runs. Its
-// values are those of the connection.
-func (x *Fast) Context() context.Context {
-	if x.ctx == nil {
-		x.ctx = &requestContext{Context: x.c.ctx, c: x.c}
-	}
-	return x.ctx
-}
-
-// Conn returns the context of the connection.
-func (x *Fast) Conn() context.Context { return x.c.ctx }
+// Context returns the context of the connection, which does not end: to notice a client that goes away would cost
+// more than what the request needs. So a Fast function must not wait for long.
+func (x *Fast) Context() context.Context { return x.c.ctx }
 
 // TLS returns the state of the connection, nil if it is not over TLS.
 func (x *Fast) TLS() *tls.ConnectionState { return x.c.tls }
@@ -105,11 +96,6 @@ func (x *Fast) End(body []byte) {
 func (c *conn) fast(body []byte) (answered bool, tried error) {
 	h := &c.head
 	x := Fast{Method: h.method, Path: h.path, Host: h.host, Body: body, c: c}
-	defer func() {
-		if x.ctx != nil {
-			x.ctx.end()
-		}
-	}()
 	answered = h.route.fast(&x)
 	return answered, x.tried
 }
