@@ -183,6 +183,9 @@ func (v *View) Variant(encoding string) []byte {
 	return nil
 }
 
+// HasVariants reports whether the entry has variants.
+func (v *View) HasVariants() bool { return len(v.variants) > 0 }
+
 // Raw returns the memory of the view, to be used again once the view is not.
 func (v *View) Raw() []byte { return v.raw }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/skerrydb/skerry/cache"
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/web/lane"
 )
 
 // CachedOptions configure Cached. The zero value works for a pattern with one wildcard.
@@ -37,7 +36,8 @@ type CachedOptions struct {
 // http.ServeContent does. A key that does not exist is engine.CodeNotFound. Cached panics as Get does, and if the key
 // is neither given nor the value of exactly one wildcard.
 func (g *Group) Cached(path string, from *cache.Cache, o CachedOptions, m ...Middleware) {
-	if o.Key == nil {
+	byName := o.Key == nil
+	if byName {
 		name := onlyWildcard(g.prefix + path)
 		if name == "" {
 			panic("web: Cached: " + path + " does not have exactly one wildcard: CachedOptions.Key must say what the key is")
@@ -48,10 +48,13 @@ func (g *Group) Cached(path string, from *cache.Cache, o CachedOptions, m ...Mid
 	if o.MaxAge > 0 {
 		control = "max-age=" + strconv.FormatInt(int64(o.MaxAge/time.Second), 10)
 	}
-	r := &cachedRoute{from: from, o: o, control: []string{control}}
+	r := &cachedRoute{from: from, o: o, byName: byName, control: []string{control}}
+	before := len(g.app.routes)
 	g.Get(path, r.serve, m...)
-	if before, found := lastSegment(g.prefix + path); found {
-		g.app.cached = append(g.app.cached, before)
+	r.route, r.ware = g.app.routes[before], len(g.ware)+len(m) > 0
+	var found bool
+	if r.before, found = lastSegment(g.prefix + path); found {
+		g.app.cached = append(g.app.cached, r)
 	}
 }
 
@@ -59,16 +62,6 @@ func (g *Group) Cached(path string, from *cache.Cache, o CachedOptions, m ...Mid
 func lastSegment(path string) (before string, found bool) {
 	before, name, found := strings.Cut(path, "{")
 	return before, found && strings.HasPrefix(before, "/") && strings.HasSuffix(before, "/") && strings.Index(name, "}") == len(name)-1 && name != "$}" && !strings.HasSuffix(name, "...}")
-}
-
-// LaneRoutes returns the requests for entries of caches that a lane.Server may answer in front of the application.
-// Requests with cookies, and those of browsers, which send more fields, go through net/http.
-func (a *App) LaneRoutes() []lane.Route {
-	var list []lane.Route
-	for _, path := range a.cached {
-		list = append(list, lane.Route{Methods: "GET, HEAD", Path: path, Segment: true, Headers: []string{"If-None-Match", "If-Match", "Range", "If-Range"}})
-	}
-	return list
 }
 
 // onlyWildcard returns the name of the only wildcard of a pattern, or "".
@@ -87,6 +80,10 @@ type cachedRoute struct {
 	from    *cache.Cache
 	o       CachedOptions
 	control []string // Cache-Control
+	byName  bool     // the key is the value of the wildcard
+	before  string   // the path before the wildcard, if LaneRoutes returns the route
+	route   *route
+	ware    bool // it has middleware
 }
 
 // entryBuffers hold entries while they are sent.

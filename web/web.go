@@ -167,8 +167,8 @@ type App struct {
 	errorPage *template.Template // used if the application has no view for errors
 	cluster   *cluster           // nil: alone
 	routes    []*route
-	literals  []literal // those of HandleLiteral
-	cached    []string  // the paths of Cached that LaneRoutes returns
+	literals  []literal      // those of HandleLiteral
+	cached    []*cachedRoute // those that LaneRoutes returns
 	cookie    cookies
 	metrics   metrics
 	headers   *headers // Options.Headers'

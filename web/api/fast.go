@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
@@ -79,10 +80,11 @@ func (a *app) fastBegin(c *lane.Fast, status int, x *operation, pos engine.Posit
 	if a.node != nil {
 		c.Field(nodeHeader, a.node[0])
 	}
-	c.Tag("Etag", uint64(x.entry.Rev))
+	x.text = strconv.AppendUint(x.text[:0], uint64(x.entry.Rev), 10)
+	c.Tag(x.text, "")
 	c.Number(positionHeader, uint64(pos))
 	if !x.entry.Expires.IsZero() {
 		x.text = appendTime(x.text[:0], x.entry.Expires)
-		c.Field(expiresHeader, string(x.text))
+		c.Line(expiresHeader, x.text)
 	}
 }

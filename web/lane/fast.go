@@ -63,10 +63,14 @@ func (x *Fast) Field(name, value string) {
 	x.c.out = append(append(append(append(x.c.out, name...), ": "...), value...), "\r\n"...)
 }
 
-// Tag adds a header field whose value is a number in quotation marks: an ETag.
-func (x *Fast) Tag(name string, n uint64) {
-	x.c.out = append(append(x.c.out, name...), `: "`...)
-	x.c.out = append(strconv.AppendUint(x.c.out, n, 10), "\"\r\n"...)
+// Line is Field for bytes.
+func (x *Fast) Line(name string, value []byte) {
+	x.c.out = append(append(append(append(x.c.out, name...), ": "...), value...), "\r\n"...)
+}
+
+// Tag adds the ETag of two parts, in quotation marks.
+func (x *Fast) Tag(tag []byte, suffix string) {
+	x.c.out = append(append(append(append(x.c.out, `Etag: "`...), tag...), suffix...), "\"\r\n"...)
 }
 
 // Number adds a header field whose value is a number.
