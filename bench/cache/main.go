@@ -69,12 +69,19 @@ func (p *plan) compare(dir string, w io.Writer) (err error) {
 			return err
 		}
 	}
+	for _, s := range systems {
+		if s.keeps {
+			if err := p.fill(s); err != nil {
+				return err
+			}
+		}
+	}
 	if err := rig.Turns(&p.Plan, systems, func(s *system, round int) error { return m.visit(p, s) }); err != nil {
 		return err
 	}
 	for _, s := range systems {
 		if s.name == "memory" {
-			if err := m.invalidate(p, s); err != nil {
+			if err := errors.Join(m.changing(p, s), m.invalidate(p, s), m.burst(p, s)); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,6 +23,7 @@ type measurements struct {
 	w       io.Writer
 	cells   map[string]*cell
 	arrived []float64 // milliseconds until a change was seen, sorted
+	applied []float64 // changes for a second of CPU time
 }
 
 type cell struct{ rate, p99, cpu, rss []float64 }
@@ -51,36 +53,59 @@ func (m *measurements) cell(s *system, keys string) *cell {
 // visit measures one system with each distribution.
 func (m *measurements) visit(p *plan, s *system) error {
 	for _, keys := range distributions() {
-		if _, err := p.wrk(s, keys, p.Warm, true); err != nil {
+		if err := m.sample(p, s, keys, keys); err != nil {
 			return err
 		}
-		before, err := p.cpu(s)
-		if err != nil {
-			return err
-		}
-		r, err := p.wrk(s, keys, p.Window, false)
-		if err != nil {
-			return err
-		}
-		after, err := p.cpu(s)
-		if err != nil {
-			return err
-		}
-		rss, err := rig.RSS(s.process.PID())
-		if err != nil {
-			return err
-		}
-		if r.errors > 0 {
-			return fmt.Errorf("%s answered %d requests with errors", s.name, r.errors)
-		}
-		c := m.cell(s, keys)
-		c.rate = append(c.rate, float64(r.requests)/r.took.Seconds())
-		c.p99 = append(c.p99, float64(r.p99)/float64(time.Millisecond))
-		c.cpu = append(c.cpu, rig.Micros(after-before)/float64(r.requests))
-		c.rss = append(c.rss, float64(rss)/(1<<20))
-		n := len(c.rate) - 1
-		fmt.Fprintf(m.w, "%-9s %-8s %10.0f %8.2f %8.1f %9.0f\n", s.name, keys, c.rate[n], c.p99[n], c.cpu[n], c.rss[n])
 	}
+	return nil
+}
+
+// changing measures a system beside 1,000 updates a second.
+func (m *measurements) changing(p *plan, s *system) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- p.update(ctx) }()
+	for range p.Rounds {
+		if err := m.sample(p, s, "zipf", "changing"); err != nil {
+			return err
+		}
+	}
+	cancel()
+	return <-stopped
+}
+
+// sample measures one system with one distribution.
+func (m *measurements) sample(p *plan, s *system, keys, as string) error {
+	if _, err := p.wrk(s, keys, p.Warm); err != nil {
+		return err
+	}
+	before, err := p.cpu(s)
+	if err != nil {
+		return err
+	}
+	r, err := p.wrk(s, keys, p.Window)
+	if err != nil {
+		return err
+	}
+	after, err := p.cpu(s)
+	if err != nil {
+		return err
+	}
+	rss, err := rig.RSS(s.process.PID())
+	if err != nil {
+		return err
+	}
+	if r.errors > 0 {
+		return fmt.Errorf("%s answered %d requests with errors", s.name, r.errors)
+	}
+	c := m.cell(s, as)
+	c.rate = append(c.rate, float64(r.requests)/r.took.Seconds())
+	c.p99 = append(c.p99, float64(r.p99)/float64(time.Millisecond))
+	c.cpu = append(c.cpu, rig.Micros(after-before)/float64(r.requests))
+	c.rss = append(c.rss, float64(rss)/(1<<20))
+	n := len(c.rate) - 1
+	fmt.Fprintf(m.w, "%-9s %-8s %10.0f %8.2f %8.1f %9.0f\n", s.name, as, c.rate[n], c.p99[n], c.cpu[n], c.rss[n])
 	return nil
 }
 
@@ -103,12 +128,53 @@ type result struct {
 
 var resultLine = regexp.MustCompile(`RESULT (\d+) (\d+) (\d+) (\d+)`)
 
-// wrk runs one load. A long warm-up reads every key.
-func (p *plan) wrk(s *system, keys string, d time.Duration, warm bool) (r result, err error) {
-	seconds := max(int(d/time.Second), 1)
-	if warm && len(p.Systems) > 0 {
-		seconds = max(seconds, 2)
+// fill reads every department once.
+func (p *plan) fill(s *system) error {
+	ids, failed := make(chan int), make(chan error, fillers)
+	for range fillers {
+		go func() {
+			var err error
+			for id := range ids {
+				if err == nil {
+					err = s.read(id, io.Discard)
+				}
+			}
+			failed <- err
+		}()
 	}
+	for id := 1; id <= p.departments; id++ {
+		ids <- id
+	}
+	close(ids)
+	var err error
+	for range fillers {
+		err = errors.Join(err, <-failed)
+	}
+	return err
+}
+
+const fillers = 16
+
+// client keeps as many connections as fill uses.
+var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: fillers}}
+
+// read reads one department.
+func (s *system) read(id int, to io.Writer) error {
+	res, err := client.Get(fmt.Sprintf("http://%s/dept/%d", s.addr, id))
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("department %d from %s: %s", id, s.name, res.Status)
+	}
+	_, err = io.Copy(to, res.Body)
+	return err
+}
+
+// wrk runs one load.
+func (p *plan) wrk(s *system, keys string, d time.Duration) (r result, err error) {
+	seconds := max(int(d/time.Second), 1)
 	out, err := exec.Command("wrk", "-t1", "-c"+strconv.Itoa(p.conns), "-d"+strconv.Itoa(seconds)+"s", "-s", filepath.Join(p.dir, keys+".lua"), "http://"+s.addr).CombinedOutput()
 	if err != nil {
 		return r, fmt.Errorf("wrk: %w\n%s", err, out)
@@ -158,22 +224,54 @@ func (m *measurements) invalidate(p *plan, s *system) error {
 
 // see reads a department until it has a text.
 func (m *measurements) see(s *system, id int, text string) error {
-	for range 100_000 {
-		res, err := http.Get(fmt.Sprintf("http://%s/dept/%d", s.addr, id))
-		if err != nil {
+	for begun := time.Now(); time.Since(begun) < time.Minute; {
+		var body strings.Builder
+		if err := s.read(id, &body); err != nil {
 			return err
 		}
-		body, err := io.ReadAll(res.Body)
-		res.Body.Close()
-		if err != nil {
-			return err
-		}
-		if strings.Contains(string(body), text) {
+		if strings.Contains(body.String(), text) {
 			return nil
 		}
 	}
 	return fmt.Errorf("department %d never showed %q", id, text)
 }
+
+// burst measures the CPU time of the server for each of many changes that are committed at once, from the commit until the
+// last of them has reached readers.
+func (m *measurements) burst(p *plan, s *system) error {
+	ctx := context.Background()
+	db, err := pgx.Connect(ctx, p.url)
+	if err != nil {
+		return err
+	}
+	defer db.Close(ctx)
+	for range p.Rounds {
+		mark := fmt.Sprintf("burst %d", time.Now().UnixNano())
+		if err := m.see(s, p.departments, ""); err != nil {
+			return err
+		}
+		before, err := rig.CPUTime(s.process.PID())
+		if err != nil {
+			return err
+		}
+		_, err = db.Exec(ctx, "with all_of_them as (update emp set salary = salary + 1 returning 1), marked as (update dept set name = '"+mark+"' where id = "+strconv.Itoa(p.departments)+") select count(*) from all_of_them")
+		if err != nil {
+			return err
+		}
+		if err := m.see(s, p.departments, mark); err != nil {
+			return err
+		}
+		after, err := rig.CPUTime(s.process.PID())
+		if err != nil {
+			return err
+		}
+		m.applied = append(m.applied, float64(p.departments*employees)/(after-before).Seconds())
+	}
+	return nil
+}
+
+// employees of a department.
+const employees = 10
 
 // update makes 1,000 updates a second, in transactions of ten.
 func (p *plan) update(ctx context.Context) error {

@@ -18,6 +18,11 @@ func (m *measurements) report(p *plan, systems []*system) {
 			fmt.Fprintf(m.w, "%-9s %-8s %10.0f %8.2f %8.1f %9.0f\n", s.name, keys, rig.Median(c.rate), rig.Median(c.p99), rig.Median(c.cpu), rig.Median(c.rss))
 		}
 	}
+	for _, s := range systems {
+		if c := m.cells[s.name+"changing"]; c != nil {
+			fmt.Fprintf(m.w, "%-9s %-8s %10.0f %8.2f %8.1f %9.0f   zipf, beside 1,000 updates/s; CPU with that of PostgreSQL for them\n", s.name, "changing", rig.Median(c.rate), rig.Median(c.p99), rig.Median(c.cpu), rig.Median(c.rss))
+		}
+	}
 	fmt.Fprintln(m.w)
 	for _, s := range systems {
 		fmt.Fprintf(m.w, "%s: %s\n", s.name, s.about)
@@ -44,6 +49,7 @@ func (m *measurements) report(p *plan, systems []*system) {
 		}
 	}
 	if n := len(m.arrived); n > 0 {
+		fmt.Fprintln(m.w, rig.AtLeast("changes decoded and applied for a second of the server's CPU time", rig.Median(m.applied)/1000, 200, " k"))
 		fmt.Fprintln(m.w, rig.AtMost("p99 until a change reaches readers", m.arrived[n*99/100], 10, " ms"))
 	}
 }

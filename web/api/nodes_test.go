@@ -214,10 +214,11 @@ func (c *cluster) start(t testing.TB, id uint64, ps procedures, o api.Options, w
 	}
 	n.server = &server{addr: ls[0].Addr().String(), db: c.db, store: store, clock: c.clock, http: srv}
 	var done sync.WaitGroup
-	done.Go(func() { srv.Serve(ls[0]) })
+	fast := inLane(srv)
+	done.Go(func() { fast.Serve(ls[0]) })
 	done.Go(func() { peers.Serve(ls[1]) })
 	t.Cleanup(func() {
-		srv.Close()
+		fast.Close()
 		peers.Close()
 		done.Wait()
 		n.face.Close()

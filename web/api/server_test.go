@@ -18,6 +18,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/api"
+	"github.com/skerrydb/skerry/web/lane"
 )
 
 // clock moves only when a test moves it, so that revisions and expiries in the cases are always the same.
@@ -112,16 +113,26 @@ func serveAll(t testing.TB, ps procedures, o api.Options, wrap func(engine.Engin
 	for _, fn := range with {
 		fn(srv)
 	}
+	fast := inLane(srv)
 	var done sync.WaitGroup
-	done.Go(func() { srv.Serve(l) })
+	done.Go(func() { fast.Serve(l) })
 	t.Cleanup(func() {
-		srv.Close()
+		fast.Close()
 		done.Wait()
 		if err := db.Close(); err != nil {
 			t.Errorf("close engine: %v", err)
 		}
 	})
 	return &server{addr: l.Addr().String(), db: db, store: store, clock: c, http: srv}
+}
+
+// inLane returns a server for srv with a lane, as a Skerry server has it.
+func inLane(srv *http.Server) *lane.Server {
+	var routes []lane.Route
+	if h, ok := srv.Handler.(interface{ LaneRoutes() []lane.Route }); ok {
+		routes = h.LaneRoutes()
+	}
+	return lane.New(lane.Options{HTTP: srv, Routes: routes, Logger: quiet()})
 }
 
 func (s *server) url(path string) string { return "http://" + s.addr + path }
@@ -151,8 +162,9 @@ func (s *server) do(t testing.TB, method, path string, body io.Reader, headers .
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := c.Do(req)
+	tr := &http.Transport{}
+	defer tr.CloseIdleConnections() // DisableKeepAlives sends Connection: close, for which the lane hands it over
+	resp, err := (&http.Client{Transport: tr}).Do(req)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
