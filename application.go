@@ -100,12 +100,14 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 	}
 	srv := web.NewServer(h, s.o.Logger)
 	srv.TLSConfig = s.tlsOf(l)
+	var endStreams func()
 	if streams, ok := h.(interface{ EndStreams() }); ok {
-		srv.RegisterOnShutdown(streams.EndStreams) // they would not end by themselves
+		endStreams = streams.EndStreams // they would not end by themselves
+		srv.RegisterOnShutdown(endStreams)
 	}
 	l = s.gated(name, l, srv)
 	if routes := s.laneRoutes(h); len(routes) > 0 {
-		fast := lane.New(lane.Options{HTTP: srv, Routes: routes, Logger: s.o.Logger})
+		fast := lane.New(lane.Options{HTTP: srv, Routes: routes, Stop: endStreams, Logger: s.o.Logger})
 		s.meters = append(s.meters, func() iter.Seq[engine.Metric] { return slices.Values(fast.Metrics(name)) })
 		s.faces = append(s.faces, part{name, func(ctx context.Context) error {
 			return s.serveHTTP(ctx, fast, func() error { return fast.Serve(l) })

@@ -41,20 +41,26 @@ func (a *App) fast(rt *route, f func(x *lane.Fast) (status int)) func(x *lane.Fa
 	}
 }
 
-// LaneRoutes returns the requests for entries of caches that a lane.Server may answer in front of the application.
-// Requests with cookies, and those of browsers, which send more fields, go through net/http. An entry in the memory
-// tier is sent without a handler if nothing else could have a part in the response: no middleware, no other route
-// below the same path, no session and no position.
+// laneHeaders are the request header fields with which a request can be in the lane, besides those of every route: those
+// that handlers of applications use, and those of browsers and proxies in front.
+var laneHeaders = []string{
+	"Cookie", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range", "Idempotency-Key",
+	"Origin", "Referer", "Cache-Control", "Pragma", "Priority", "X-Requested-With", "X-Request-Id",
+	"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip",
+	"Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Sec-Fetch-User", "Upgrade-Insecure-Requests",
+}
+
+// LaneRoutes returns the requests that a lane.Server may answer in front of the application: all that are simple. An
+// entry in the memory tier of a cache is sent without a handler if nothing else could have a part in the response: no
+// middleware, no other route below the same path, no session and no position. Routes must not be added afterwards.
 func (a *App) LaneRoutes() []lane.Route {
 	var list []lane.Route
 	for _, rt := range a.cached {
-		r := lane.Route{Methods: "GET, HEAD", Path: rt.before, Segment: true, Headers: []string{"If-None-Match", "If-Match", "Range", "If-Range"}}
 		if rt.byName && rt.o.AtLeast == nil && !rt.ware && len(a.outer) == 0 && !a.o.Debug && a.alone(rt) {
-			r.Fast = a.fast(rt.route, rt.fast(a.headers))
+			list = append(list, lane.Route{Methods: "GET", Path: rt.before, Segment: true, Fast: a.fast(rt.route, rt.fast(a.headers))})
 		}
-		list = append(list, r)
 	}
-	return list
+	return append(list, lane.Route{Methods: "GET, HEAD, PUT, POST, PATCH, DELETE", Path: "/", Headers: laneHeaders})
 }
 
 // alone reports whether all paths that begin with rt.before, and have one segment more, are rt's.

@@ -255,6 +255,9 @@ func (c *conn) answer() bool {
 		ended = true
 	}()
 	c.s.answered.Add(1)
+	if c.gone { // hijacked
+		return false
+	}
 	c.writeBy = time.Time{}
 	if !ended { // the response breaks off; those before it are sent
 		if c.sent != sent {

@@ -19,6 +19,7 @@ type requestContext struct {
 	err      error
 	timer    *time.Timer
 	watching chan struct{} // closed when the connection is not read any more; nil: it never was
+	free     bool          // it must not be read
 }
 
 // Done implements context.Context.
@@ -59,7 +60,7 @@ func (x *requestContext) cancel() {
 // watch reads from the connection until something arrives, which is the next request, or the client is gone.
 func (x *requestContext) watch() {
 	x.mu.Lock()
-	if x.err != nil {
+	if x.err != nil || x.free {
 		x.mu.Unlock()
 		return
 	}
@@ -82,8 +83,14 @@ func (x *requestContext) watch() {
 // end ends the context, and takes the connection back.
 func (x *requestContext) end() {
 	x.cancel()
+	x.release()
+}
+
+// release takes the connection back: nothing watches it any more.
+func (x *requestContext) release() {
 	x.mu.Lock()
 	timer, watching := x.timer, x.watching
+	x.timer, x.watching, x.free = nil, nil, true
 	x.mu.Unlock()
 	if timer != nil {
 		timer.Stop()

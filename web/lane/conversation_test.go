@@ -73,6 +73,14 @@ func behave(w http.ResponseWriter, r *http.Request) {
 	case "close":
 		h.Set("Connection", "close")
 		fmt.Fprint(w, "the last one")
+	case "trailer":
+		h["Trailer"] = []string{"X-After, content-length", "X-Never"}
+		fmt.Fprint(w, "a body with fields after it")
+		h["X-After"] = []string{"one", "two"}
+		h[http.TrailerPrefix+"X-Unannounced"] = []string{"three"}
+		h["X-Late"] = []string{"not sent"}
+	case "hijack":
+		hijack(w)
 	case "off":
 		fmt.Fprint(w, "breaks off")
 		panic(http.ErrAbortHandler)
@@ -81,18 +89,33 @@ func behave(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-var ways = []string{"nothing", "flush", "long", "huge", "typed", "much", "little", "status", "empty", "same", "hints", "odd", "close", "off", "a", "b", "c", "d", "e", "f"}
+// hijack takes the connection over and responds with what else arrives on it.
+func hijack(w http.ResponseWriter) {
+	c, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	_, after := w.Write(nil)
+	rest, _ := io.ReadAll(rw)
+	text := fmt.Sprintf("%q, %v", rest, after)
+	fmt.Fprintf(rw, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+	rw.Flush()
+}
+
+var ways = []string{"nothing", "flush", "long", "huge", "typed", "much", "little", "trailer", "hijack", "status", "empty", "same", "hints", "odd", "close", "off", "a", "b", "c", "d", "e", "f"}
 
 // conversation is the requests of one connection.
 type conversation struct {
 	parts   []string
-	methods []string // of the requests, as far as they are well-formed
+	methods []string // of the requests
+	bad     string   // sent after all responses: a request that is malformed, whose connection is reset
 }
 
 // converse makes up a conversation, of which most requests are simple. The last one
 // makes the server close the connection.
 func converse(r *rand.Rand) (c conversation) {
-	mostly := ways[14+r.IntN(len(ways)-14):]
+	mostly := ways[16+r.IntN(len(ways)-16):]
 	for range 1 + r.IntN(8) {
 		way := mostly[r.IntN(len(mostly))]
 		if r.IntN(3) == 0 {
@@ -123,16 +146,21 @@ func converse(r *rand.Rand) (c conversation) {
 			head += "Cookie: a=b\r\n"
 		}
 		c.parts, c.methods = append(c.parts, head+"\r\n"+body), append(c.methods, method)
+		if way == "hijack" {
+			c.parts = append(c.parts, strings.Repeat("this is not HTTP\n", r.IntN(400)))
+			return c
+		}
 		if slices.Contains([]string{"much", "little", "close", "off"}, way) {
 			return c // what a client sends after that can destroy the response on its way
 		}
 	}
 	if r.IntN(6) == 0 {
-		return conversation{append(c.parts, []string{
+		c.bad = []string{
 			"GET /k/a HTTP/1.1\r\nHost : h\r\n\r\n", "nonsense\r\n\r\n", "GET /k/a HTTP/1.1\r\n\r\n", "PUT /k/a HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n",
 			"PUT /k/a HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", "GET /k/a HTTP/3.0\r\nHost: h\r\n\r\n",
 			"PUT /k/a HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nTransfer-Encoding: chunked, x\r\n\r\nabcd",
-		}[r.IntN(7)]), c.methods}
+		}[r.IntN(7)]
+		return c
 	}
 	c.parts = append(c.parts, "GET /k/last HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
 	return c
@@ -146,19 +174,13 @@ func (c conversation) hold(addr string, r *rand.Rand) (heard []string, err error
 	}
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(time.Minute))
-	sent := make(chan struct{})
+	sent, answered := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(sent)
-		all := strings.Join(c.parts, "")
-		for all != "" {
-			n := 1 + r.IntN(len(all))
-			if r.IntN(2) == 0 {
-				n = min(n, 1+r.IntN(20))
-			}
-			if _, err := io.WriteString(nc, all[:n]); err != nil {
-				return // the server has closed the connection
-			}
-			all = all[n:]
+		write(nc, strings.Join(c.parts, ""), r)
+		if c.bad != "" {
+			<-answered
+			write(nc, c.bad, r)
 		}
 		_ = nc.(*net.TCPConn).CloseWrite()
 	}()
@@ -167,6 +189,8 @@ func (c conversation) hold(addr string, r *rand.Rand) (heard []string, err error
 		method := "GET"
 		if i < len(c.methods) {
 			method = c.methods[i]
+		} else if i == len(c.methods) {
+			close(answered)
 		}
 		resp, err := http.ReadResponse(in, &http.Request{Method: method})
 		if err != nil {
@@ -174,20 +198,37 @@ func (c conversation) hold(addr string, r *rand.Rand) (heard []string, err error
 			if errors.As(err, &late) && late.Timeout() {
 				return heard, err
 			}
+			if i < len(c.methods) {
+				close(answered)
+			}
 			<-sent
 			return append(heard, "the end"), nil
 		}
 		if resp.StatusCode < 200 {
-			i--
+			i-- // another response follows
 		}
 		body, err := io.ReadAll(resp.Body)
-		if err != nil {
+		if ends := resp.ContentLength < 0 && len(resp.TransferEncoding) == 0; err != nil && !ends {
 			body = append(body, " cut off"...)
 		}
 		if d := resp.Header["Date"]; len(d) > 0 {
 			resp.Header.Set("Date", "some")
 		}
-		heard = append(heard, fmt.Sprintf("%d %v %d %v %v %q", resp.StatusCode, resp.Header, resp.ContentLength, resp.TransferEncoding, resp.Close, shorten(body)))
+		heard = append(heard, fmt.Sprintf("%d %v %v %d %v %v %q", resp.StatusCode, resp.Header, resp.Trailer, resp.ContentLength, resp.TransferEncoding, resp.Close, shorten(body)))
+	}
+}
+
+// write sends text in pieces.
+func write(to io.Writer, text string, r *rand.Rand) {
+	for text != "" {
+		n := 1 + r.IntN(len(text))
+		if r.IntN(2) == 0 {
+			n = min(n, 1+r.IntN(20))
+		}
+		if _, err := io.WriteString(to, text[:n]); err != nil {
+			return // the server has closed the connection
+		}
+		text = text[n:]
 	}
 }
 

@@ -37,7 +37,7 @@ func newExchange(c *conn, content []byte, tried error) *exchange {
 		r.Body = &x.body
 	}
 	x.r = *r.WithContext(&x.ctx)
-	x.w = writer{c: c, head: h.method == http.MethodHead, header: make(http.Header, 8), declared: -1}
+	x.w = writer{c: c, ctx: &x.ctx, head: h.method == http.MethodHead, header: make(http.Header, 8), declared: -1}
 	return x
 }
 

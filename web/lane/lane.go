@@ -53,6 +53,9 @@ type Options struct {
 	// Routes are the requests that the lane may answer.
 	Routes []Route
 
+	// Stop, if not nil, is called when Shutdown begins. It ends responses that would not end by themselves.
+	Stop func()
+
 	// Logger gets faults; nil discards them.
 	Logger *slog.Logger
 }
@@ -62,6 +65,7 @@ type Server struct {
 	http   *http.Server
 	routes *table
 	log    *slog.Logger
+	onStop func()
 	over   *handedOver
 	dates  dates
 	base   context.Context
@@ -81,7 +85,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		http: o.HTTP, routes: newTable(o.Routes), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
-		over: newHandedOver(), conns: map[*conn]struct{}{},
+		onStop: o.Stop, over: newHandedOver(), conns: map[*conn]struct{}{},
 		base: context.WithValue(context.Background(), http.ServerContextKey, o.HTTP),
 	}
 	next, connContext := o.HTTP.Handler, o.HTTP.ConnContext
@@ -186,6 +190,9 @@ func (s *Server) leave(c *conn) {
 // waits for requests in progress until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
+	if s.onStop != nil {
+		s.onStop()
+	}
 	ended := make(chan struct{})
 	go func() {
 		s.group.Wait()

@@ -17,7 +17,7 @@ const (
 // head is the head of a simple request. Its strings share one copy of the bytes.
 type head struct {
 	method, path, host string
-	fields             [16]field
+	fields             [24]field
 	n                  int // fields used, Host excepted
 	set                uint64
 	route              *compiled
@@ -60,7 +60,7 @@ func (t *table) parse(h *head, b []byte, scanned int) verdict {
 	for ok && rest != "" {
 		rest, ok = t.field(h, rest)
 	}
-	body := h.method == http.MethodPut || h.method == http.MethodPost
+	body := h.method == http.MethodPut || h.method == http.MethodPost || h.method == http.MethodPatch
 	switch {
 	case !ok, h.set&(1<<fieldHost) == 0, h.hasLength != body, h.length > MaxBodyBytes:
 		return other

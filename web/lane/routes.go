@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// Route is a kind of requests that the lane may answer. The handler must not hijack the connection and must
-// not send trailers. It may see requests one after the other only: pipelined ones wait.
+// Route is a kind of requests that the lane may answer. The first route that allows a request counts.
 type Route struct {
-	// Methods are among GET, HEAD, PUT, POST and DELETE: "GET, HEAD".
+	// Methods are among GET, HEAD, PUT, POST, PATCH and DELETE: "GET, HEAD".
 	Methods string
 
 	// Path is a path, or, if it ends with a slash, the beginning of longer ones. Only letters, digits and
@@ -71,7 +70,7 @@ func newTable(routes []Route) *table {
 		c := compiled{methods: map[string]bool{}, path: r.Path, prefix: strings.HasSuffix(r.Path, "/"), segment: r.Segment, fields: commonFields, fast: r.Fast}
 		for m := range strings.SplitSeq(r.Methods, ", ") {
 			switch m {
-			case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete:
+			case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodPatch, http.MethodDelete:
 				c.methods[m], t.methods[m] = true, m
 			default:
 				panic("BUG: lane: a route has the method " + m)

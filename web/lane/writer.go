@@ -1,7 +1,12 @@
 package lane
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/textproto"
 	"strconv"
@@ -16,6 +21,7 @@ const chunkAfter = 2048
 // writer is the http.ResponseWriter of a request. It sends what net/http would.
 type writer struct {
 	c        *conn
+	ctx      *requestContext
 	header   http.Header
 	sent     http.Header // a copy as of WriteHeader, while the head waits for the length of the body
 	status   int         // 0: none yet
@@ -25,7 +31,9 @@ type writer struct {
 	head     bool   // the request is HEAD
 	begun    bool   // the head is in c.out, or was sent
 	chunked  bool
-	done     bool // the handler has returned
+	trailers []string // names of the fields after the body, as the head announces them
+	trailing bool     // there may be fields after the body
+	done     bool     // the handler has returned
 }
 
 // Header implements http.ResponseWriter.
@@ -34,6 +42,8 @@ func (w *writer) Header() http.Header { return w.header }
 // WriteHeader implements http.ResponseWriter.
 func (w *writer) WriteHeader(status int) {
 	switch {
+	case w.c.gone:
+		return
 	case w.status != 0 || w.done:
 		w.c.s.log.Debug("superfluous WriteHeader", "status", status)
 		return
@@ -75,6 +85,9 @@ func (w *writer) inform(status int) {
 
 // Write implements io.Writer.
 func (w *writer) Write(p []byte) (int, error) {
+	if w.c.gone {
+		return 0, http.ErrHijacked
+	}
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -112,7 +125,7 @@ func (w *writer) WriteString(s string) (int, error) { return w.Write([]byte(s)) 
 func (w *writer) send(p []byte) {
 	c := w.c
 	switch {
-	case w.head || len(p) == 0 || c.failed != nil:
+	case w.head || len(p) == 0 || c.failed != nil || c.gone:
 		return
 	case w.chunked:
 		c.out = strconv.AppendInt(c.out, int64(len(p)), 16)
@@ -128,6 +141,9 @@ func (w *writer) send(p []byte) {
 
 // FlushError is what http.ResponseController calls.
 func (w *writer) FlushError() error {
+	if w.c.gone {
+		return http.ErrHijacked
+	}
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -153,11 +169,39 @@ func (w *writer) SetWriteDeadline(by time.Time) error {
 	return nil
 }
 
+// Hijack is what http.ResponseController calls. The connection then belongs to the caller.
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c := w.c
+	switch {
+	case w.done:
+		return nil, nil, errors.New("lane: Hijack after the handler has returned")
+	case c.gone:
+		return nil, nil, http.ErrHijacked
+	}
+	if w.status != 0 {
+		_ = w.FlushError()
+	}
+	c.flush()
+	w.ctx.release()
+	_ = c.nc.SetDeadline(time.Time{})
+	c.gone = true
+	rest := append([]byte(nil), c.buf[c.r:c.w]...)
+	in := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(rest), c.nc), max(len(rest), hijackBuffer))
+	_, _ = in.Peek(len(rest)) // as with net/http, Buffered says how much was received
+	return c.nc, bufio.NewReadWriter(in, bufio.NewWriter(c.nc)), nil
+}
+
+// hijackBuffer is the size of the buffer of a hijacked connection. It is what net/http uses.
+const hijackBuffer = 4 << 10
+
 // EnableFullDuplex is what http.ResponseController calls.
 func (w *writer) EnableFullDuplex() error { return nil }
 
 // finish ends the response when the handler has returned.
 func (w *writer) finish() {
+	if w.c.gone {
+		return
+	}
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -167,7 +211,7 @@ func (w *writer) finish() {
 		w.send(w.waiting)
 	}
 	if w.chunked {
-		w.c.out = append(w.c.out, "0\r\n\r\n"...)
+		w.c.out = append(w.appendTrailers(append(w.c.out, "0\r\n"...)), "\r\n"...)
 	}
 	if w.declared >= 0 && w.declared != w.written && !w.head && bodyAllowed(w.status) {
 		w.c.last = true // the client must not take the next response for the rest of this one
@@ -177,9 +221,39 @@ func (w *writer) finish() {
 	}
 }
 
+// announce notes the trailers that header announces.
+func (w *writer) announce(header http.Header) {
+	for _, line := range header["Trailer"] {
+		for name := range strings.SplitSeq(line, ",") {
+			name = http.CanonicalHeaderKey(textproto.TrimString(name))
+			if name != "Transfer-Encoding" && name != "Content-Length" && name != "Trailer" { // RFC 9110 section 6.5.1
+				w.trailers = append(w.trailers, name)
+			}
+		}
+		w.trailing = true
+	}
+	for name := range header {
+		w.trailing = w.trailing || strings.HasPrefix(name, http.TrailerPrefix)
+	}
+}
+
+// appendTrailers appends the fields after a body in chunks.
+func (w *writer) appendTrailers(b []byte) []byte {
+	for _, name := range w.trailers {
+		b = appendField(b, name, w.header[name])
+	}
+	for name, values := range w.header {
+		if after, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
+			b = appendField(b, http.CanonicalHeaderKey(after), values)
+		}
+	}
+	return b
+}
+
 // begin writes the head. p is the beginning of the body, or all of it if the handler has returned.
 func (w *writer) begin(header http.Header, p []byte) {
 	w.begun = true
+	w.announce(header)
 	c := w.c
 	allowed := bodyAllowed(w.status)
 	stopping := c.s.stopping.Load()
@@ -205,7 +279,7 @@ func (w *writer) begin(header http.Header, p []byte) {
 	}
 	switch {
 	case !allowed || w.declared >= 0:
-	case w.done && (!w.head || len(p) > 0):
+	case w.done && !w.trailing && (!w.head || len(p) > 0):
 		out = append(strconv.AppendInt(append(out, "Content-Length: "...), int64(len(p)), 10), "\r\n"...)
 	case !w.head:
 		w.chunked = true

@@ -17,6 +17,9 @@ import (
 	"syscall"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/lane"
 )
 
 func main() {
@@ -73,7 +76,11 @@ func run(ctx context.Context, system, addr, redis, dir string, sessions int, tok
 		go func() { ended <- srv.Serve(l) }()
 	} else {
 		srv := &http.Server{Handler: s.handler}
-		go func() { ended <- srv.Serve(l) }()
+		serve := srv.Serve
+		if app, ok := s.handler.(*web.App); ok { // as a Skerry server does
+			serve = lane.New(lane.Options{HTTP: srv, Routes: app.LaneRoutes()}).Serve
+		}
+		go func() { ended <- serve(l) }()
 	}
 	select {
 	case err = <-ended:
