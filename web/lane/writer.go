@@ -23,13 +23,14 @@ type writer struct {
 	c        *conn
 	ctx      *requestContext
 	header   http.Header
-	sent     http.Header // a copy as of WriteHeader, while the head waits for the length of the body
-	status   int         // 0: none yet
-	declared int64       // the Content-Length from the handler, -1: none
+	status   int   // 0: none yet
+	declared int64 // the Content-Length from the handler, -1: none
 	written  int64
 	waiting  []byte // of the body, before the head is written
 	head     bool   // the request is HEAD
-	begun    bool   // the head is in c.out, or was sent
+	typed    bool   // the handler has set a Content-Type
+	encoded  bool   // the handler has set a Content-Encoding
+	begun    bool   // the whole head is in c.out, or was sent
 	chunked  bool
 	trailers []string // names of the fields after the body, as the head announces them
 	trailing bool     // there may be fields after the body
@@ -62,12 +63,10 @@ func (w *writer) WriteHeader(status int) {
 			w.header.Del("Content-Length")
 		}
 	}
-	_, typed := w.header["Content-Type"]
-	if !bodyAllowed(status) || typed && w.declared >= 0 {
-		w.begin(w.header, nil)
-		return
+	w.fields()
+	if !bodyAllowed(status) || w.typed && w.declared >= 0 {
+		w.begin(nil)
 	}
-	w.sent = w.header.Clone()
 }
 
 // inform sends an informational response.
@@ -110,7 +109,7 @@ func (w *writer) Write(p []byte) (int, error) {
 		if len(some) == 0 {
 			some = p
 		}
-		w.begin(w.sent, some)
+		w.begin(some)
 		w.send(w.waiting)
 		w.waiting = nil
 	}
@@ -148,7 +147,7 @@ func (w *writer) FlushError() error {
 		w.WriteHeader(http.StatusOK)
 	}
 	if !w.begun {
-		w.begin(w.sent, w.waiting)
+		w.begin(w.waiting)
 		w.send(w.waiting)
 		w.waiting = nil
 	}
@@ -207,7 +206,7 @@ func (w *writer) finish() {
 	}
 	w.done = true
 	if !w.begun {
-		w.begin(w.sent, w.waiting)
+		w.begin(w.waiting)
 		w.send(w.waiting)
 	}
 	if w.chunked {
@@ -221,9 +220,9 @@ func (w *writer) finish() {
 	}
 }
 
-// announce notes the trailers that header announces.
-func (w *writer) announce(header http.Header) {
-	for _, line := range header["Trailer"] {
+// announce notes the trailers that the header fields announce.
+func (w *writer) announce() {
+	for _, line := range w.header["Trailer"] {
 		for name := range strings.SplitSeq(line, ",") {
 			name = http.CanonicalHeaderKey(textproto.TrimString(name))
 			if name != "Transfer-Encoding" && name != "Content-Length" && name != "Trailer" { // RFC 9110 section 6.5.1
@@ -232,7 +231,7 @@ func (w *writer) announce(header http.Header) {
 		}
 		w.trailing = true
 	}
-	for name := range header {
+	for name := range w.header {
 		w.trailing = w.trailing || strings.HasPrefix(name, http.TrailerPrefix)
 	}
 }
@@ -250,32 +249,37 @@ func (w *writer) appendTrailers(b []byte) []byte {
 	return b
 }
 
-// begin writes the head. p is the beginning of the body, or all of it if the handler has returned.
-func (w *writer) begin(header http.Header, p []byte) {
-	w.begun = true
-	w.announce(header)
+// fields writes the fields of the handler, which can be changed no more.
+func (w *writer) fields() {
+	w.announce()
 	c := w.c
-	allowed := bodyAllowed(w.status)
 	stopping := c.s.stopping.Load()
-	if stopping || first(header, "Connection") == "close" {
+	if stopping || first(w.header, "Connection") == "close" {
 		c.last = true
 	}
 	out := appendStatus(c.out, w.status)
-	_, dated := header["Date"]
-	_, typed := header["Content-Type"]
-	for name, values := range header {
+	for name, values := range w.header {
 		if w.keeps(name, stopping) {
 			out = appendField(out, name, values)
 		}
 	}
-	if !dated {
+	if _, dated := w.header["Date"]; !dated {
 		out = append(append(append(out, "Date: "...), c.s.dates.now()...), "\r\n"...)
-	}
-	if allowed && !typed && len(p) > 0 && first(header, "Content-Encoding") == "" {
-		out = append(append(append(out, "Content-Type: "...), http.DetectContentType(p)...), "\r\n"...)
 	}
 	if stopping {
 		out = append(out, "Connection: close\r\n"...)
+	}
+	c.out = out
+	_, w.typed = w.header["Content-Type"]
+	w.encoded = first(w.header, "Content-Encoding") != ""
+}
+
+// begin ends the head. p is the beginning of the body, or all of it if the handler has returned.
+func (w *writer) begin(p []byte) {
+	w.begun = true
+	out, allowed := w.c.out, bodyAllowed(w.status)
+	if allowed && !w.typed && len(p) > 0 && !w.encoded {
+		out = append(append(append(out, "Content-Type: "...), http.DetectContentType(p)...), "\r\n"...)
 	}
 	switch {
 	case !allowed || w.declared >= 0:
@@ -285,7 +289,7 @@ func (w *writer) begin(header http.Header, p []byte) {
 		w.chunked = true
 		out = append(out, "Transfer-Encoding: chunked\r\n"...)
 	}
-	c.out = append(out, "\r\n"...)
+	w.c.out = append(out, "\r\n"...)
 }
 
 // keeps reports whether the head has a field of the handler.
