@@ -344,16 +344,13 @@ type listener struct {
 	once sync.Once
 }
 
-// backlog is how many connections of one protocol may wait to be accepted. More are
-// closed.
-const backlog = 128
-
 // Protocol returns a listener for the connections that other nodes open with Dial
 // for the protocol. Each is a *Conn. It panics if the protocol already has a
 // listener or is the port's own. After Close of the port it returns a closed
 // listener.
 func (p *Port) Protocol(name string) net.Listener {
-	l := &listener{p: p, name: name, ch: make(chan net.Conn, backlog), done: make(chan struct{})}
+	// All connections that ready lets in may wait to be accepted: one that is closed then may have sent a write.
+	l := &listener{p: p, name: name, ch: make(chan net.Conn, p.o.Conns), done: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

@@ -1,4 +1,5 @@
-// Command lane compares keys over HTTP with and without the lane of package web/lane, on one node with its data on disk.
+// Command lane compares keys over HTTP with and without the lane of package web/lane, on one node and on three, with
+// their data on disk.
 //
 // It knows how to start, load and measure `skerry serve`; it must not know how a request is answered. Linux only (epoll,
 // /proc).
@@ -9,9 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os/exec"
-	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/skerrydb/skerry/bench/rig"
@@ -23,10 +21,11 @@ type plan struct {
 	skerry string
 	shapes string
 	keys   uint64
+	fleet  *rig.Fleet
 }
 
 func main() {
-	p := plan{Plan: rig.Plan{Name: "lane", Systems: "on,off", Rounds: 3, Window: 4 * time.Second, Warm: time.Second}}
+	p := plan{Plan: rig.Plan{Name: "lane", Systems: "on,off,three-on,three-off", Rounds: 3, Window: 4 * time.Second, Warm: time.Second}}
 	p.Flags("10,000 keys")
 	flag.StringVar(&p.skerry, "skerry", "", "skerry `program` to measure (default: built from this repository)")
 	flag.StringVar(&p.shapes, "shapes", "512x1,64x1", "connections and requests in flight on each")
@@ -35,17 +34,9 @@ func main() {
 	if p.Quick {
 		p.keys = 10_000
 	}
+	p.fleet = rig.NewFleet()
 	p.Main(p.compare)
 }
-
-// server is `skerry serve` with the lane on or off.
-type server struct {
-	lane       string
-	http, resp string // addresses
-	process    *rig.Process
-}
-
-func (s *server) String() string { return "lane " + s.lane }
 
 // cell is the samples of one operation in one shape.
 type cell struct{ rate, p99, cpu []float64 }
@@ -60,89 +51,79 @@ func (p *plan) compare(dir string, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	makers := map[string]func() (*server, error){}
+	makers := map[string]func() (*system, error){}
 	for _, lane := range []string{"on", "off"} {
-		makers[lane] = func() (*server, error) { return p.start(path, dir, lane) }
+		makers[lane] = func() (*system, error) { return p.alone(path, dir, lane) }
+		makers["three-"+lane] = func() (*system, error) { return p.three(path, dir, lane) }
 	}
-	servers, err := rig.Open(&p.Plan, makers)
-	defer func() {
-		for _, s := range servers {
-			err = errors.Join(err, s.process.Stop(syscall.SIGTERM))
-		}
-	}()
+	defer p.fleet.End()
+	systems, err := rig.Open(&p.Plan, makers)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%s\n%s; load %s\n%d keys; each write is on disk before it is acknowledged; %d rounds of %v\n\n", time.Now().Format("2006-01-02 15:04"), rig.Machine(), rig.LoadAverage(), p.keys, p.Rounds, p.Window)
-	fmt.Fprintf(w, "%-9s %-4s %-6s %10s %8s %8s\n", "server", "op", "shape", "requests/s", "p99 ms", "CPU µs")
+	fmt.Fprintf(w, "%s\n%s; load %s\n%d keys; each write is on disk before it is acknowledged; %d rounds of %v\n", time.Now().Format("2006-01-02 15:04"), rig.Machine(), rig.LoadAverage(), p.keys, p.Rounds, p.Window)
+	fmt.Fprintf(w, "three nodes share the machine, and the CPU time is that of all three\n\n%-4s %-10s %-4s %-6s %10s %8s %8s\n", "lane", "asked", "op", "shape", "requests/s", "p99 ms", "CPU µs")
 	cells := map[string]*cell{}
-	err = rig.Turns(&p.Plan, servers, func(s *server, round int) error {
-		for _, shape := range shapes {
-			for _, set := range []bool{false, true} {
-				if err := p.sample(w, cells, s, shape, set, round); err != nil {
-					return err
+	err = rig.Turns(&p.Plan, systems, func(s *system, round int) error {
+		for _, place := range s.places {
+			for i, shape := range shapes {
+				if i > 0 && s.three {
+					break
+				}
+				for _, set := range []bool{false, true} {
+					if err := p.sample(w, cells, s, place, shape, set, round); err != nil {
+						return err
+					}
 				}
 			}
 		}
 		return nil
 	})
 	if err == nil {
-		report(w, cells, servers, shapes)
+		report(w, cells, systems, shapes)
 	}
 	return err
 }
 
-// start starts a server and loads its keys.
-func (p *plan) start(path, dir, lane string) (*server, error) {
-	ports, err := rig.FreePorts(2)
-	if err != nil {
-		return nil, err
-	}
-	s := &server{lane: lane, http: ports[0], resp: ports[1]}
-	cmd := exec.Command(path, "serve", "--data", filepath.Join(dir, "data-"+lane), "--http", s.http, "--resp", s.resp, "--lane", lane, "--log-level", "warn")
-	if s.process, err = rig.Start(cmd, filepath.Join(dir, lane+".log")); err != nil {
-		return nil, err
-	}
-	for from := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		if _, err = rig.MetricsPage(s.http); err == nil {
-			break
-		}
-		if time.Since(from) > rig.StartLimit {
-			return nil, fmt.Errorf("%v does not serve: %w", s, err)
-		}
-	}
-	_, err = rig.Run(rig.Job{Addrs: []string{s.resp}, Codec: rig.RESP{}, Set: true, Shape: rig.Shape{Conns: 8, Flight: 512}, Keys: p.keys, Load: true, Seed: 1})
-	return s, err
+func key(lane, place string, set bool, shape rig.Shape) string {
+	return fmt.Sprint(lane, place, set, shape)
 }
 
-func key(s *server, set bool, shape rig.Shape) string { return fmt.Sprint(s.lane, set, shape) }
-
 // sample measures one operation in one shape.
-func (p *plan) sample(w io.Writer, cells map[string]*cell, s *server, shape rig.Shape, set bool, round int) error {
+func (p *plan) sample(w io.Writer, cells map[string]*cell, s *system, place place, shape rig.Shape, set bool, round int) error {
 	var before, after time.Duration
 	var failed error
 	cpu := func(into *time.Duration) func() {
 		return func() {
-			t, err := rig.CPUTime(s.process.PID())
-			*into, failed = t, errors.Join(failed, err)
+			*into = 0
+			for _, pid := range s.pids {
+				t, err := rig.CPUTime(pid)
+				*into += t
+				failed = errors.Join(failed, err)
+			}
 		}
 	}
-	out, err := rig.Run(rig.Job{Addrs: []string{s.http}, Codec: rig.PlainHTTP{}, Set: set, Shape: shape, Keys: p.keys, Warm: p.Warm, Window: p.Window,
+	out, err := rig.Run(rig.Job{Addrs: place.addrs, Codec: rig.PlainHTTP{}, Set: set, Shape: shape, Keys: p.keys, Warm: p.Warm, Window: p.Window,
 		Seed: uint64(round) + 2, Begin: cpu(&before), End: cpu(&after)})
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	c := cells[key(s, set, shape)]
+	at := key(s.lane, place.name, set, shape)
+	c := cells[at]
 	if c == nil {
 		c = &cell{}
-		cells[key(s, set, shape)] = c
+		cells[at] = c
 	}
 	c.rate = append(c.rate, float64(out.Ops)/out.Took.Seconds())
 	c.p99 = append(c.p99, rig.Micros(out.Lat.Quantile(0.99))/1000)
 	c.cpu = append(c.cpu, rig.PerOp(after-before, out.Ops))
 	n := len(c.rate) - 1
-	fmt.Fprintf(w, "%-9v %-4s %-6v %10.0f %8.2f %8.1f\n", s, op(set), shape, c.rate[n], c.p99[n], c.cpu[n])
+	line(w, s.lane, place.name, set, shape, c.rate[n], c.p99[n], c.cpu[n])
 	return nil
+}
+
+func line(w io.Writer, lane, place string, set bool, shape rig.Shape, rate, p99, cpu float64) {
+	fmt.Fprintf(w, "%-4s %-10s %-4s %-6v %10.0f %8.2f %8.1f\n", lane, place, op(set), shape, rate, p99, cpu)
 }
 
 func op(set bool) string {
@@ -153,27 +134,35 @@ func op(set bool) string {
 }
 
 // report prints medians and how they compare with the goals.
-func report(w io.Writer, cells map[string]*cell, servers []*server, shapes []rig.Shape) {
+func report(w io.Writer, cells map[string]*cell, systems []*system, shapes []rig.Shape) {
 	fmt.Fprintf(w, "\nmedians\n")
 	var targets []rig.Target
-	for _, shape := range shapes {
-		for _, set := range []bool{false, true} {
-			rate, cpu := map[string]float64{}, map[string]float64{}
-			for _, s := range servers {
-				c := cells[key(s, set, shape)]
-				rate[s.lane], cpu[s.lane] = rig.Median(c.rate), rig.Median(c.cpu)
-				fmt.Fprintf(w, "%-9v %-4s %-6v %10.0f %8.2f %8.1f\n", s, op(set), shape, rate[s.lane], rig.Median(c.p99), cpu[s.lane])
-			}
-			aim, most := 1.4, 0.0
-			if shape.Conns == 512 {
-				aim, most = 1.5, 13
-				if set {
-					aim, most = 2.3, 21
+	places := []string{"alone", "leader", "all three"}
+	for _, place := range places {
+		for _, shape := range shapes {
+			for _, set := range []bool{false, true} {
+				rate, cpu := map[string]float64{}, map[string]float64{}
+				for _, lane := range []string{"on", "off"} {
+					if c := cells[key(lane, place, set, shape)]; c != nil {
+						rate[lane], cpu[lane] = rig.Median(c.rate), rig.Median(c.cpu)
+						line(w, lane, place, set, shape, rate[lane], rig.Median(c.p99), cpu[lane])
+					}
 				}
-			}
-			targets = append(targets, rig.AtLeast(fmt.Sprintf("%s %v with the lane over without", op(set), shape), rate["on"]/rate["off"], aim, "×"))
-			if most > 0 {
-				targets = append(targets, rig.AtMost(fmt.Sprintf("%s %v with the lane, CPU of the server", op(set), shape), cpu["on"], most, " µs"))
+				if rate["on"] == 0 || rate["off"] == 0 {
+					continue
+				}
+				aim, most := 1.4, 0.0
+				if shape.Conns == 512 && place == "alone" {
+					aim, most = 1.5, 13
+					if set {
+						aim, most = 2.3, 21
+					}
+				}
+				what := fmt.Sprintf("%s %s %v", place, op(set), shape)
+				targets = append(targets, rig.AtLeast(what+", with the lane over without", rate["on"]/rate["off"], aim, "×"))
+				if most > 0 {
+					targets = append(targets, rig.AtMost(what+", CPU of the server with the lane", cpu["on"], most, " µs"))
+				}
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,15 +49,15 @@ func own(c rig.Codec) func(j rig.Job) (rig.Outcome, error) {
 
 var fillShape = rig.Shape{Conns: 8, Flight: 512}
 
-// NewSkerry is `skerry serve` with its defaults.
-func NewSkerry(path string) *Kind {
+// NewSkerry is `skerry serve` with its defaults, but for what more flags say.
+func NewSkerry(path string, more ...string) *Kind {
 	return &Kind{
 		Name: "skerry", Version: rig.OutputLine(path, "version"),
 		create: func(c *Cluster) error { return createSkerry(c, path) },
 		command: func(c *Cluster, i int, args []string) *exec.Cmd {
 			n := c.Nodes[i]
 			return exec.Command(path, append([]string{"serve", "--data", n.Dir, "--resp", n.Addr[PortData],
-				"--http", n.Addr[PortHTTP], "--node", n.Addr[portPeer], "--log-level", "warn"}, args...)...)
+				"--http", n.Addr[PortHTTP], "--node", n.Addr[portPeer], "--log-level", "warn"}, slices.Concat(more, args)...)...)
 		},
 		Leader: func(c *Cluster) (int, error) {
 			for i, n := range c.Nodes {
