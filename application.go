@@ -105,41 +105,38 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 		endStreams = streams.EndStreams // they would not end by themselves
 		srv.RegisterOnShutdown(endStreams)
 	}
-	l = s.gated(name, l, srv)
-	if routes := s.laneRoutes(h); len(routes) > 0 {
-		fast := lane.New(lane.Options{HTTP: srv, Routes: routes, Stop: endStreams, Logger: s.o.Logger})
-		s.meters = append(s.meters, func() iter.Seq[engine.Metric] { return slices.Values(fast.Metrics(name)) })
-		s.faces = append(s.faces, part{name, func(ctx context.Context) error {
-			return s.serveHTTP(ctx, fast, func() error { return fast.Serve(l) })
-		}})
-		return
+	var routes []lane.Route
+	if simple, ok := h.(interface{ LaneRoutes() []lane.Route }); ok {
+		routes = simple.LaneRoutes()
 	}
-	s.faces = append(s.faces, part{name, func(ctx context.Context) error {
+	s.faces = append(s.faces, s.httpPart(name, s.gated(name, l, srv), srv, routes, endStreams))
+}
+
+// addNodeFace serves h to other nodes under the name protocol, with the server that it returns. The routes are those that
+// may be in the lane.
+func (s *Server) addNodeFace(name, protocol string, h http.Handler, routes ...lane.Route) *http.Server {
+	l, srv := s.cluster.Listen(protocol), web.NewNodeServer(h, s.o.Logger)
+	s.nodes = append(s.nodes, s.httpPart(name, l, srv, routes, nil))
+	return srv
+}
+
+// httpPart serves srv on l, through the lane if it has routes.
+func (s *Server) httpPart(name string, l net.Listener, srv *http.Server, routes []lane.Route, stop func()) part {
+	if len(routes) > 0 && !s.o.NoLane {
+		fast := lane.New(lane.Options{HTTP: srv, Routes: routes, Stop: stop, Logger: s.o.Logger})
+		s.meters = append(s.meters, func() iter.Seq[engine.Metric] { return slices.Values(fast.Metrics(name)) })
+		return part{name, func(ctx context.Context) error {
+			return s.serveHTTP(ctx, fast, func() error { return fast.Serve(l) })
+		}}
+	}
+	return part{name, func(ctx context.Context) error {
 		return s.serveHTTP(ctx, srv, func() error {
 			if srv.TLSConfig != nil {
 				return srv.ServeTLS(l, "", "")
 			}
 			return srv.Serve(l)
 		})
-	}})
-}
-
-// laneRoutes returns the requests to h that need not go through net/http.
-func (s *Server) laneRoutes(h http.Handler) []lane.Route {
-	simple, ok := h.(interface{ LaneRoutes() []lane.Route })
-	if !ok || s.o.NoLane {
-		return nil
-	}
-	return simple.LaneRoutes()
-}
-
-// addNodeFace serves h to other nodes under the name protocol, with the server that it returns.
-func (s *Server) addNodeFace(name, protocol string, h http.Handler) *http.Server {
-	l, srv := s.cluster.Listen(protocol), web.NewNodeServer(h, s.o.Logger)
-	s.nodes = append(s.nodes, part{name, func(ctx context.Context) error {
-		return s.serveHTTP(ctx, srv, func() error { return srv.Serve(l) })
-	}})
-	return srv
+	}}
 }
 
 // drain keeps the listeners open for Options.Drain, for requests in flight and for clients that have not yet

@@ -31,7 +31,7 @@ func (s *Server) serveNodes(redis *resp.Server, face *api.Face) {
 		s.nodes = append(s.nodes, part{"resp of other nodes", func(ctx context.Context) error { return redis.ServeNode(ctx, l) }})
 	}
 	if face != nil {
-		s.addNodeFace("http of other nodes", httpProtocol, face.NodeHandler())
+		s.addNodeFace("http of other nodes", httpProtocol, face.NodeHandler(), face.NodeLaneRoutes()...)
 	}
 }
 

@@ -17,14 +17,19 @@ import (
 func (a *App) Fast(method, path string, f func(x *lane.Fast) (status int)) func(x *lane.Fast) bool {
 	for _, l := range a.literals {
 		if l.pattern == path && l.allows(method) {
-			return a.fast(l.route, f)
+			return a.fast(&l.route.metrics, f)
 		}
 	}
 	panic("web: Fast: there is no route " + method + " " + path)
 }
 
+// NodeFast is Fast for requests that other nodes forward, to any route.
+func (a *App) NodeFast(f func(x *lane.Fast) (status int)) func(x *lane.Fast) bool {
+	return a.fast(&a.metrics.nodes, f)
+}
+
 // fast returns f with what observe does for a handler.
-func (a *App) fast(rt *route, f func(x *lane.Fast) (status int)) func(x *lane.Fast) bool {
+func (a *App) fast(to *routeMetrics, f func(x *lane.Fast) (status int)) func(x *lane.Fast) bool {
 	return func(x *lane.Fast) bool {
 		if a.o.Logger.Enabled(context.Background(), slog.LevelDebug) {
 			return false // requests are logged
@@ -36,7 +41,7 @@ func (a *App) fast(rt *route, f func(x *lane.Fast) (status int)) func(x *lane.Fa
 		if status == 0 {
 			return false
 		}
-		rt.metrics.count(x.Method, status, time.Since(start), false)
+		to.count(x.Method, status, time.Since(start), false)
 		return true
 	}
 }
@@ -57,7 +62,7 @@ func (a *App) LaneRoutes() []lane.Route {
 	var list []lane.Route
 	for _, rt := range a.cached {
 		if rt.byName && rt.o.AtLeast == nil && !rt.ware && len(a.outer) == 0 && !a.o.Debug && a.alone(rt) {
-			list = append(list, lane.Route{Methods: "GET", Path: rt.before, Segment: true, Fast: a.fast(rt.route, rt.fast(a.headers))})
+			list = append(list, lane.Route{Methods: "GET", Path: rt.before, Segment: true, Fast: a.fast(&rt.route.metrics, rt.fast(a.headers))})
 		}
 	}
 	return append(list, lane.Route{Methods: "GET, HEAD, PUT, POST, PATCH, DELETE", Path: "/", Headers: laneHeaders})

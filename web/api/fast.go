@@ -13,9 +13,9 @@ import (
 // handlers answer all others, so that errors have one source.
 
 // fastKey returns an operation for the key in the path, nil if the request is left to its handler.
-func (a *app) fastKey(c *lane.Fast) *operation {
+func (a *app) fastKey(c *lane.Fast, admitted bool) *operation {
 	key := c.Path[len(dbPath):]
-	if key == "" || len(key) > kv.MaxKeyBytes || !a.admitted(c) || a.forward != nil && !a.forward.router.Leads() {
+	if key == "" || len(key) > kv.MaxKeyBytes || !admitted || a.forward != nil && !a.forward.router.Leads() {
 		return nil
 	}
 	x := a.pool.Get().(*operation)
@@ -24,8 +24,8 @@ func (a *app) fastKey(c *lane.Fast) *operation {
 }
 
 // fastGet answers as getKey does. It returns the status, 0 if the handler must answer.
-func (a *app) fastGet(c *lane.Fast) (status int) {
-	x := a.fastKey(c)
+func (a *app) fastGet(c *lane.Fast, admitted bool) (status int) {
+	x := a.fastKey(c, admitted)
 	if x == nil {
 		return 0
 	}
@@ -48,8 +48,8 @@ func (a *app) fastGet(c *lane.Fast) (status int) {
 }
 
 // fastSet answers as setKey does. It returns the status, 0 if the handler must answer.
-func (a *app) fastSet(c *lane.Fast) (status int) {
-	x := a.fastKey(c)
+func (a *app) fastSet(c *lane.Fast, admitted bool) (status int) {
+	x := a.fastKey(c, admitted)
 	if x == nil {
 		return 0
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/api"
+	"github.com/skerrydb/skerry/web/lane"
 )
 
 // cluster is several HTTP faces in front of one real engine, one of which is
@@ -216,10 +217,11 @@ func (c *cluster) start(t testing.TB, id uint64, ps procedures, o api.Options, w
 	var done sync.WaitGroup
 	fast := inLane(srv)
 	done.Go(func() { fast.Serve(ls[0]) })
-	done.Go(func() { peers.Serve(ls[1]) })
+	among := lane.New(lane.Options{HTTP: peers, Routes: n.face.NodeLaneRoutes(), Logger: quiet()})
+	done.Go(func() { among.Serve(ls[1]) })
 	t.Cleanup(func() {
 		fast.Close()
-		peers.Close()
+		among.Close()
 		done.Wait()
 		n.face.Close()
 	})

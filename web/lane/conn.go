@@ -281,7 +281,7 @@ func (c *conn) answer() bool {
 // respond writes the response to the request in head.
 func (c *conn) respond(body []byte) {
 	var tried error
-	if h := &c.head; h.route.fast != nil && h.set&^commonFields == 0 {
+	if h := &c.head; h.route.fast != nil && h.set&h.route.slow == 0 {
 		var answered bool
 		if answered, tried = c.fast(body); answered {
 			return

@@ -22,6 +22,9 @@ type Route struct {
 	// User-Agent. A request with any other field goes to net/http.
 	Headers []string
 
+	// Ignored are further ones, which do not matter to Fast.
+	Ignored []string
+
 	// Fast, if not nil, is asked before the handler, unless the request has one of Headers. It reports whether it
 	// has answered; otherwise it has added nothing to the response, and the handler answers. Of two routes of one
 	// path, each with its methods, each can have its own.
@@ -58,6 +61,7 @@ type compiled struct {
 	prefix  bool
 	segment bool
 	fields  uint64 // set of places
+	slow    uint64 // those of them with which fast is not asked
 	fast    func(x *Fast) bool
 }
 
@@ -77,8 +81,12 @@ func newTable(routes []Route) *table {
 			}
 		}
 		for _, name := range r.Headers {
+			c.slow |= 1 << t.place(http.CanonicalHeaderKey(name))
+		}
+		for _, name := range r.Ignored {
 			c.fields |= 1 << t.place(http.CanonicalHeaderKey(name))
 		}
+		c.fields |= c.slow
 		t.routes = append(t.routes, c)
 	}
 	return t
