@@ -56,16 +56,31 @@ func TestBarrier(t *testing.T) {
 	s.must("k", 0, 1)
 	server.Exec(t, "alter system set synchronous_standby_names = 'nobody'")
 	server.Exec(t, "select pg_reload_conf()")
-	committed := make(chan error, 1)
-	go func() {
-		_, err := s.pool.Exec(context.Background(), "update item set v = 2 where id = 'k'")
+	committed := make(chan error, 2)
+	commit := func(sql string) {
+		_, err := s.pool.Exec(context.Background(), sql)
 		committed <- err
-	}()
-	eventually.True(t, "the commit waits for a standby", func() bool {
-		var waits int
-		err := s.pool.QueryRow(t.Context(), "select count(*) from pg_stat_activity where wait_event = 'SyncRep'").Scan(&waits)
-		return err == nil && waits == 1
+	}
+	waiting := func() (n int) {
+		if err := s.pool.QueryRow(t.Context(), "select count(*) from pg_stat_activity where wait_event = 'SyncRep'").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	go commit("update item set v = 1 where id = 'other'")
+	eventually.True(t, "commits wait for a standby", func() bool { // not all processes reload the configuration at once
+		select {
+		case err := <-committed:
+			if err != nil {
+				t.Fatal(err)
+			}
+			go commit("update item set v = 1 where id = 'other'")
+		default:
+		}
+		return waiting() == 1
 	})
+	go commit("update item set v = 2 where id = 'k'")
+	eventually.True(t, "the commit waits for a standby", func() bool { return waiting() == 2 })
 	before := s.c.Stats().Position
 	for range 20 { // while proofs come and go
 		began := time.Now()
@@ -79,8 +94,10 @@ func TestBarrier(t *testing.T) {
 	t.Logf("the position went from %d to %d, the log ends at %s", before, s.c.Stats().Position, end)
 	server.Exec(t, "alter system set synchronous_standby_names = ''")
 	server.Exec(t, "select pg_reload_conf()")
-	if err := <-committed; err != nil {
-		t.Fatal(err)
+	for range 2 {
+		if err := <-committed; err != nil {
+			t.Fatal(err)
+		}
 	}
 	pos, err := postgres.Position(t.Context(), s.pool)
 	if err != nil {
