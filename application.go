@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/lane"
@@ -120,10 +121,18 @@ func (s *Server) addNodeFace(name, protocol string, h http.Handler, routes ...la
 	return srv
 }
 
+// admission returns the connection of a listener that gated has bounded.
+func admission(conn context.Context) lane.Admission {
+	if c := gate.FromContext(conn); c != nil {
+		return c
+	}
+	return nil
+}
+
 // httpPart serves srv on l, through the lane if it has routes.
 func (s *Server) httpPart(name string, l net.Listener, srv *http.Server, routes []lane.Route, stop func()) part {
 	if len(routes) > 0 && !s.o.NoLane {
-		fast := lane.New(lane.Options{HTTP: srv, Routes: routes, Stop: stop, Logger: s.o.Logger})
+		fast := lane.New(lane.Options{HTTP: srv, Routes: routes, Admission: admission, Stop: stop, Logger: s.o.Logger})
 		s.meters = append(s.meters, func() iter.Seq[engine.Metric] { return slices.Values(fast.Metrics(name)) })
 		return part{name, func(ctx context.Context) error {
 			return s.serveHTTP(ctx, fast, func() error { return fast.Serve(l) })

@@ -388,3 +388,34 @@ func TestTooManyConns(t *testing.T) {
 	}
 	c.Close()
 }
+
+// TestManyWait: connections that were let in are served, however many wait to be accepted: a write may be on its way.
+func TestManyWait(t *testing.T) {
+	ids := identities(t, 2)
+	a, b := open(t, ids[0], nil), open(t, ids[1], nil)
+	ln := a.Protocol("echo")
+	defer ln.Close()
+	b.SetPeers(map[uint64]string{1: a.Addr()})
+	const many = 300
+	for i := range many {
+		c, err := b.Dial(withTimeout(t), 1, "echo")
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte("x")); err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+	}
+	for i := range many {
+		c, err := ln.Accept()
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		var got [1]byte
+		if _, err := c.Read(got[:]); err != nil || got[0] != 'x' {
+			t.Errorf("connection %d: %q, %v", i, got, err)
+		}
+		c.Close()
+	}
+}

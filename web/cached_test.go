@@ -246,3 +246,48 @@ func TestLaneRoutes(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// FuzzCached asks for entries with any header values: each response is the entry, a part of it, or says why it is not.
+func FuzzCached(f *testing.F) {
+	f.Add("text", "gzip, zstd;q=0.5", `"v1"`, "", "")
+	f.Add("text", "*;q=0, identity", `W/"v1-zstd", "x"`, "bytes=0-10", `"v1"`)
+	f.Add("plain", "", "*", "bytes=5-,-3", "Mon, 02 Jan 2006 15:04:05 GMT")
+	f.Add("empty", ";,q=", `"`, "bytes=-0", `"v3"`)
+	f.Add("none", "x-gzip;q=1.0000", "", "lines=1-2", "")
+	app := newApp(f, web.Options{})
+	app.Cached("/d/{id}", newCache(f), web.CachedOptions{})
+	f.Fuzz(func(t *testing.T, key, accept, noneMatch, ranges, ifRange string) {
+		r := httptest.NewRequest("GET", "/d/x", nil)
+		r.URL.Path = "/d/" + key
+		for name, value := range map[string]string{"Accept-Encoding": accept, "If-None-Match": noneMatch, "Range": ranges, "If-Range": ifRange} {
+			if value != "" {
+				r.Header[name] = []string{value}
+			}
+		}
+		w := httptest.NewRecorder()
+		app.ServeHTTP(w, r)
+		res := w.Result()
+		switch res.StatusCode {
+		case http.StatusOK:
+			if body := unpacked(t, res); key == "text" && body != string(cachedText) || key == "empty" && body != "" {
+				t.Errorf("%q, Accept-Encoding %q: the body has %d bytes", key, accept, len(body))
+			}
+		case http.StatusPartialContent:
+			if ranges == "" || res.Header.Get("Content-Encoding") != "" {
+				t.Errorf("a part with Range %q, %v", ranges, res.Header)
+			}
+		case http.StatusNotModified:
+			if noneMatch == "" || w.Body.Len() > 0 {
+				t.Errorf("not modified with If-None-Match %q, %d bytes", noneMatch, w.Body.Len())
+			}
+		case http.StatusRequestedRangeNotSatisfiable, http.StatusNotFound, http.StatusMovedPermanently, http.StatusTemporaryRedirect:
+		case http.StatusInternalServerError, http.StatusServiceUnavailable:
+			if key != "broken" && key != "busy" {
+				t.Errorf("%q: %d", key, res.StatusCode)
+			}
+		case http.StatusBadRequest: // a key that is too long
+		default:
+			t.Errorf("%q: %d", key, res.StatusCode)
+		}
+	})
+}

@@ -106,7 +106,9 @@ func (m *measurements) report(p *plan, systems []*system) {
 	}
 	fmt.Fprintf(m.w, "\nTargets:\n")
 	for _, shape := range m.shapes {
-		page := lanes[1]
+		plain, page := lanes[0], lanes[1]
+		j, k := m.cell("skerry", plain, shape), m.cell("redis", plain, shape)
+		fmt.Fprintln(m.w, rig.AtLeast(fmt.Sprintf("the JSON route %v, Skerry / net/http, requests/s", shape), rig.Median(j.rate)/rig.Median(k.rate), 1, "×"))
 		a, b := m.cell("skerry", page, shape), m.cell("redis", page, shape)
 		fmt.Fprintln(m.w, rig.AtLeast(fmt.Sprintf("the page with a session %v, Skerry / Redis, requests/s", shape), rig.Median(a.rate)/rig.Median(b.rate), 1.5, "×"))
 		fmt.Fprintln(m.w, rig.AtMost(fmt.Sprintf("the page with a session %v, Skerry / Redis, p99", shape), rig.Median(a.p99)/rig.Median(b.p99), 1, "×"))

@@ -124,13 +124,14 @@ type lane struct {
 	name  string
 	path  string
 	write bool
-	bytes int // minimum length of a response
+	bytes int  // minimum length of a response
+	plain bool // without a session
 }
 
 var lanes = []lane{
-	{"JSON", "/json", false, 50},
-	{"page with session", "/shop", false, 9000},
-	{"session write", "/seen", true, 0},
+	{"JSON", "/json", false, 50, true},
+	{"page with session", "/shop", false, 9000, false},
+	{"session write", "/seen", true, 0, false},
 }
 
 // requests is a lane with the sessions of its requests.
@@ -142,7 +143,10 @@ type requests struct {
 // AppendGet implements rig.Codec.
 func (q requests) AppendGet(b []byte, key uint64) []byte {
 	b = append(append(b, "GET "...), q.path...)
-	b = append(append(b, " HTTP/1.1\r\nHost: bench\r\nAccept: text/html\r\nCookie: "...), q.cookies[key]...)
+	b = append(b, " HTTP/1.1\r\nHost: bench\r\nAccept: text/html"...)
+	if !q.plain {
+		b = append(append(b, "\r\nCookie: "...), q.cookies[key]...)
+	}
 	return append(b, "\r\n\r\n"...)
 }
 

@@ -188,3 +188,23 @@ func (s *server) set(t testing.TB, key, val string) {
 		t.Fatal(err)
 	}
 }
+
+// TestFastConditions: a request with a condition is not answered without looking at it.
+func TestFastConditions(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Options{})
+	w := dialWire(t, s)
+	made := w.ask(t, "PUT", "/db/a", "1", "Idempotency-Key: k")
+	made.is(t, "create", 201, "")
+	tag := made.header.Get("Etag")
+	w.ask(t, "PUT", "/db/a", "2", "If-None-Match: *").is(t, "create again", 412, engine.CodePreconditionFailed)
+	w.ask(t, "PUT", "/db/a", "2", `If-Match: "1"`).is(t, "replace another value", 412, engine.CodePreconditionFailed)
+	w.ask(t, "GET", "/db/a", "", "If-None-Match: "+tag).is(t, "read what is known", 304, "")
+	w.ask(t, "PUT", "/db/a", "2").is(t, "replace", 204, "")
+	if again := w.ask(t, "PUT", "/db/a", "1", "Idempotency-Key: k"); again.status != 201 || again.header.Get("Idempotent-Replayed") == "" {
+		t.Errorf("the first request again: %d %v", again.status, again.header)
+	}
+	if got := w.ask(t, "GET", "/db/a", ""); string(got.body) != "2" {
+		t.Errorf("read %q", got.body)
+	}
+}

@@ -25,6 +25,8 @@ type conn struct {
 	remote string
 	tls    *tls.ConnectionState // nil: not over TLS
 
+	admission Admission // nil: requests are not counted
+
 	buf     []byte // buf[r:w] was received, and belongs to no request so far
 	r, w    int
 	scanned int // how much of buf[r:w] parse has seen

@@ -3,6 +3,7 @@ package lane
 import (
 	"context"
 	"crypto/tls"
+	"net/http"
 	"strconv"
 )
 
@@ -99,6 +100,12 @@ func (x *Fast) End(body []byte) {
 // what that has tried.
 func (c *conn) fast(body []byte) (answered bool, tried error) {
 	h := &c.head
+	if c.admission != nil {
+		if !c.admission.Enter() {
+			panic(http.ErrAbortHandler)
+		}
+		defer c.admission.Leave()
+	}
 	x := Fast{Method: h.method, Path: h.path, Host: h.host, Body: body, c: c}
 	answered = h.route.fast(&x)
 	return answered, x.tried

@@ -53,11 +53,23 @@ type Options struct {
 	// Routes are the requests that the lane may answer.
 	Routes []Route
 
+	// Admission, if not nil, returns what counts the requests of a connection, given its context; nil: nothing does.
+	// The Handler of HTTP counts those that it serves itself.
+	Admission func(conn context.Context) Admission
+
 	// Stop, if not nil, is called when Shutdown begins. It ends responses that would not end by themselves.
 	Stop func()
 
 	// Logger gets faults; nil discards them.
 	Logger *slog.Logger
+}
+
+// Admission counts the requests in progress of one connection.
+type Admission interface {
+	// Enter is called before a request that no handler serves. If it reports false, the connection is closed.
+	Enter() bool
+	// Leave is called after it.
+	Leave()
 }
 
 // Server serves a listener. Its methods may be called concurrently.
@@ -66,6 +78,7 @@ type Server struct {
 	routes *table
 	log    *slog.Logger
 	onStop func()
+	admit  func(conn context.Context) Admission
 	over   *handedOver
 	dates  dates
 	base   context.Context
@@ -85,7 +98,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		http: o.HTTP, routes: newTable(o.Routes), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
-		onStop: o.Stop, over: newHandedOver(), conns: map[*conn]struct{}{},
+		onStop: o.Stop, admit: o.Admission, over: newHandedOver(), conns: map[*conn]struct{}{},
 		base: context.WithValue(context.Background(), http.ServerContextKey, o.HTTP),
 	}
 	next, connContext := o.HTTP.Handler, o.HTTP.ConnContext
@@ -167,6 +180,9 @@ func (s *Server) begin(nc net.Conn) *conn {
 		ctx = s.http.ConnContext(ctx, nc)
 	}
 	c := &conn{s: s, nc: nc, ctx: ctx, remote: nc.RemoteAddr().String()}
+	if s.admit != nil {
+		c.admission = s.admit(ctx)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
