@@ -308,11 +308,28 @@ func (c *conn) flush() bool {
 	c.sendUntil()
 	c.sent++
 	_, c.failed = c.nc.Write(c.out)
-	if cap(c.out) > 4*bufferBytes {
+	c.out = c.out[:0]
+	switch {
+	case cap(c.out) == largeBytes:
+		large.Put((*[largeBytes]byte)(c.out[:largeBytes]))
+		c.out = nil
+	case cap(c.out) > 4*bufferBytes:
 		c.out = nil
 	}
-	c.out = c.out[:0]
 	return c.failed == nil
+}
+
+// largeBytes is the size of the buffers in large: MaxHeld, and what a handler may write at once beyond that.
+const largeBytes = MaxHeld + 8<<10
+
+// large has buffers for responses that are longer than what a connection keeps.
+var large = sync.Pool{New: func() any { return new([largeBytes]byte) }}
+
+// hold makes room for n bytes of a response in out.
+func (c *conn) hold(n int) {
+	if need := len(c.out) + n; need > cap(c.out) && need > 2*bufferBytes && need <= largeBytes {
+		c.out = append(large.Get().(*[largeBytes]byte)[:0], c.out...)
+	}
 }
 
 // sendUntil sets the write deadline, unless it would be little later than the one in force.

@@ -89,6 +89,7 @@ func (x *Fast) End(body []byte) {
 	c := x.c
 	c.out = append(c.out, "\r\n"...)
 	if x.Method != "HEAD" {
+		c.hold(len(body))
 		c.out = append(c.out, body...)
 	}
 	if len(c.out) >= MaxHeld {

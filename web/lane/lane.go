@@ -2,7 +2,8 @@
 // sees them, and hands all others over to net/http, bytes and connection untouched.
 //
 // It knows HTTP/1.1, connections and which requests are simple; it must not know what a
-// request means: the handler of the http.Server answers in both ways.
+// request means: the handler of the http.Server answers in both ways, unless a Fast
+// function of the route has answered already.
 //
 // A request is simple if every byte of it is on an allow-list; see parse. A connection
 // with any other request belongs to net/http from that request on.
@@ -29,6 +30,8 @@ import (
 const (
 	// MaxHeadBytes is the longest request line with header fields.
 	MaxHeadBytes = 8 << 10
+	// MaxHeadFields is how many header fields a request may have besides Host.
+	MaxHeadFields = 24
 	// MaxBodyBytes is the longest body.
 	MaxBodyBytes = 64 << 10
 	// MaxBodyWait is how long the rest of a body may take to arrive.

@@ -17,7 +17,7 @@ const (
 // head is the head of a simple request. Its strings share one copy of the bytes.
 type head struct {
 	method, path, host string
-	fields             [24]field
+	fields             [MaxHeadFields]field
 	n                  int // fields used, Host excepted
 	set                uint64
 	route              *compiled

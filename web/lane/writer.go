@@ -123,9 +123,11 @@ func (w *writer) WriteString(s string) (int, error) { return w.Write([]byte(s)) 
 // send puts a part of the body after the head.
 func (w *writer) send(p []byte) {
 	c := w.c
-	switch {
-	case w.head || len(p) == 0 || c.failed != nil || c.gone:
+	if w.head || len(p) == 0 || c.failed != nil || c.gone {
 		return
+	}
+	c.hold(len(p))
+	switch {
 	case w.chunked:
 		c.out = strconv.AppendInt(c.out, int64(len(p)), 16)
 		c.out = append(c.out, "\r\n"...)
