@@ -289,6 +289,7 @@ func (c *conn) respond(body []byte) {
 			return
 		}
 	}
+	c.flush() // no response waits for a handler; if it fails, answer ends the connection
 	x := newExchange(c, body, tried)
 	defer x.ctx.end()
 	c.s.http.Handler.ServeHTTP(&x.w, &x.r)

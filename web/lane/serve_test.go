@@ -22,6 +22,26 @@ import (
 var routes = []lane.Route{
 	{Methods: "GET, HEAD, PUT, POST, DELETE", Path: "/k/", Headers: []string{"If-Match"}},
 	{Methods: "GET", Path: "/exact"},
+	{Methods: "GET, PUT", Path: "/f/", Headers: []string{"If-Match"}, Ignored: []string{"X-Forwarded-For"}, Fast: quick},
+}
+
+// quick answers without a handler, unless the path says otherwise.
+func quick(x *lane.Fast) bool {
+	switch {
+	case strings.HasPrefix(x.Path, "/f/handler"):
+		return false
+	case strings.HasPrefix(x.Path, "/f/tried"):
+		x.Tried(errors.New("tried before"))
+		return false
+	}
+	x.Begin(http.StatusOK)
+	if strings.HasSuffix(x.Path, "off") {
+		panic(http.ErrAbortHandler)
+	}
+	text := fmt.Appendf(nil, "of %s %s %s %s %q", x.Path, x.Method, x.Host, x.Header("Accept"), x.Body)
+	x.Number("Content-Length", uint64(len(text)))
+	x.End(text)
+	return true
 }
 
 // serve serves h through a lane until the test ends.
@@ -119,6 +139,69 @@ func TestPipelined(t *testing.T) {
 		}
 	}
 	if a, h := counts(s); a != n-10 || h != 1 {
+		t.Errorf("%v requests answered, %v connections handed over", a, h)
+	}
+}
+
+// TestPipelinedSlow: a response is sent before the next handler has ended.
+func TestPipelinedSlow(t *testing.T) {
+	release := make(chan struct{})
+	_, addr := serve(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/k/slow" {
+			<-release
+		}
+		echo(w, r)
+	})})
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	fmt.Fprint(c, "GET /k/a HTTP/1.1\r\nHost: h\r\n\r\nGET /k/slow HTTP/1.1\r\nHost: h\r\n\r\n")
+	r := bufio.NewReader(c)
+	for _, path := range []string{"/k/a", "/k/slow"} {
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		if got, _ := io.ReadAll(resp.Body); !strings.HasPrefix(string(got), "GET "+path+" ") {
+			t.Errorf("%s: %q", path, got)
+		}
+		if path == "/k/a" {
+			close(release)
+		}
+	}
+}
+
+// TestFast: which requests need no handler, and what a handler learns of an attempt.
+func TestFast(t *testing.T) {
+	s, addr := serve(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "handled, %v", lane.Tried(r.Context()))
+	})})
+	for _, q := range []struct{ send, want string }{
+		{"GET /f/a HTTP/1.1\r\nHost: h\r\nAccept: b\r\n\r\n", `of /f/a GET h b ""`},
+		{"GET /f/a HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.2.3.4\r\n\r\n", `of /f/a GET h  ""`},
+		{"GET /f/a HTTP/1.1\r\nHost: h\r\nIf-Match: *\r\n\r\n", "handled, <nil>"},
+		{"GET /f/handler HTTP/1.1\r\nHost: h\r\n\r\n", "handled, <nil>"},
+		{"GET /f/tried HTTP/1.1\r\nHost: h\r\n\r\n", "handled, tried before"},
+		{"PUT /f/a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc", `of /f/a PUT h  "abc"`},
+	} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, q.send)
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%q: %v", q.send, err)
+		}
+		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != q.want {
+			t.Errorf("%q: %q, %v; want %q", q.send, got, err, q.want)
+		}
+	}
+	if a, h := counts(s); a != 6 || h != 0 {
 		t.Errorf("%v requests answered, %v connections handed over", a, h)
 	}
 }
