@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"regexp"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/skerrydb/skerry/cache"
 	"github.com/skerrydb/skerry/engine"
@@ -144,6 +147,9 @@ func closeSoon(end func(context.Context) error) {
 	_ = end(ctx) // the connection is gone either way
 }
 
+// readBuffer is how much is read from the server at once.
+const readBuffer = 128 << 10
+
 // open connects for replication.
 func (f *replication) open(ctx context.Context, tables []Table) (*stream, error) {
 	cfg, err := pgconn.ParseConfig(f.o.URL)
@@ -151,6 +157,9 @@ func (f *replication) open(ctx context.Context, tables []Table) (*stream, error)
 		return nil, engine.Errorf(engine.CodeInvalid, "cache/postgres: the URL is malformed")
 	}
 	cfg.RuntimeParams["replication"] = "database"
+	cfg.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend { // the server sends each change by itself
+		return pgproto3.NewFrontend(bufio.NewReaderSize(r, readBuffer), w)
+	}
 	within, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	conn, err := pgconn.ConnectConfig(within, cfg)
