@@ -204,9 +204,9 @@ func (c *conn) body() bool {
 	if !c.flush() {
 		return false
 	}
-	c.makeRoom(size - (c.w - c.r))
 	c.readUntil(time.Now(), MaxBodyWait)
 	for c.w-c.r < size {
+		c.makeRoom(1) // memory grows as bytes arrive, whatever length was declared
 		n, err := c.nc.Read(c.buf[c.w:])
 		c.w += n
 		switch {
