@@ -307,9 +307,11 @@ func dropping(c net.Conn, addr string, drop *atomic.Bool) {
 		buf := make([]byte, 1<<16)
 		for {
 			n, err := up.Read(buf)
-			if mute.Load() || err != nil {
+			if muted := mute.Load(); err != nil || muted && bytes.Contains(buf[:n], []byte("\r\nok\r\n")) {
 				c.Close()
 				return
+			} else if muted { // the answer to something before it: Redis does not carry out what it reads after a reset
+				continue
 			}
 			if _, err := c.Write(buf[:n]); err != nil {
 				return
