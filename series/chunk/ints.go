@@ -1,0 +1,255 @@
+package chunk
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+)
+
+// A block of integers x[i] is stored as unsigned codes:
+//
+//	byte     flags
+//	byte     width of a packed code, in bits; 0 to 64
+//	varint   intsDelta: x[0]; the codes are then of the differences of neighbours
+//	varint   base, subtracted from each integer; then intsZigzag or not
+//	...      intsPatched: the number of codes that are wider, as uvarint, and for each the
+//	         distance from the one before it and the bits over the width, as uvarints
+//	...      the low bits of all codes, packed from the lowest bit up
+//
+// Arithmetic wraps around, so that any int64 works.
+
+// Flags of a block of integers. On disk: do not change.
+const (
+	intsDelta   = 1 << 0
+	intsZigzag  = 1 << 1
+	intsPatched = 1 << 2
+	intsKnown   = intsDelta | intsZigzag | intsPatched
+)
+
+// plan says how to store a sequence of integers.
+type plan struct {
+	flags byte
+	width int
+	base  int64
+	cost  int // estimate of the size in bits
+}
+
+// planInts returns the cheapest plan for s, without a choice between s and its differences.
+func planInts(s []int64) plan {
+	low, high := s[0], s[0]
+	for _, x := range s {
+		low, high = min(low, x), max(high, x)
+	}
+	if low == high {
+		return plan{base: low, cost: 8 * len(binary.AppendVarint(nil, low))}
+	}
+	middle := median(s)
+	var plain, zig [65]int
+	for _, x := range s {
+		plain[bits.Len64(uint64(x-low))]++
+		zig[bits.Len64(zigzag(x-middle))]++
+	}
+	p := plan{base: low}
+	p.width, p.cost = bestWidth(&plain, len(s))
+	q := plan{base: middle, flags: intsZigzag}
+	if q.width, q.cost = bestWidth(&zig, len(s)); q.cost < p.cost {
+		p = q
+	}
+	p.cost += 8 * varintLen(p.base)
+	return p
+}
+
+// median estimates the median of s from a few samples.
+func median(s []int64) int64 {
+	var sample [15]int64
+	n := min(len(s), len(sample))
+	for i := range n {
+		sample[i] = s[i*len(s)/n]
+	}
+	slices.Sort(sample[:n])
+	return sample[n/2]
+}
+
+func varintLen(x int64) int {
+	return (bits.Len64(zigzag(x)|1) + 6) / 7
+}
+
+// bestWidth returns the width that minimises the size of n codes, of which count[b] are of b
+// bits, and that size in bits.
+func bestWidth(count *[65]int, n int) (width, cost int) {
+	top := 64
+	for top > 0 && count[top] == 0 {
+		top--
+	}
+	width, cost = top, top*n
+	wider := 0
+	for w := top - 1; w >= 0; w-- {
+		wider += count[w+1]
+		if wider > n/4 {
+			break
+		}
+		c := w*n + 8
+		for b := w + 1; b <= top; b++ {
+			c += count[b] * (9 + 8*((b-w+6)/7))
+		}
+		if c < cost {
+			width, cost = w, c
+		}
+	}
+	return width, cost
+}
+
+// planBlock returns the cheapest plan for x. It leaves the differences of x in e.deltas.
+func (e *encoder) planBlock(x []int64) plan {
+	p := planInts(x)
+	if p.cost <= 64 || len(x) < 2 {
+		return p
+	}
+	deltas := e.deltas[:len(x)-1]
+	for i := range deltas {
+		deltas[i] = x[i+1] - x[i]
+	}
+	q := planInts(deltas)
+	q.flags |= intsDelta
+	q.cost += 8 * varintLen(x[0])
+	if q.cost < p.cost {
+		return q
+	}
+	return p
+}
+
+// appendInts appends the block of x.
+func (e *encoder) appendInts(dst []byte, x []int64) []byte {
+	return e.appendPlanned(dst, x, e.planBlock(x))
+}
+
+// appendPlanned appends the block of x as planBlock, which was called last for x, has planned.
+func (e *encoder) appendPlanned(dst []byte, x []int64, p plan) []byte {
+	s := x
+	if p.flags&intsDelta != 0 {
+		s = e.deltas[:len(x)-1]
+	}
+	codes := e.codes[:len(s)]
+	var all uint64
+	if p.flags&intsZigzag != 0 {
+		for i, v := range s {
+			codes[i] = zigzag(v - p.base)
+			all |= codes[i]
+		}
+	} else {
+		for i, v := range s {
+			codes[i] = uint64(v - p.base)
+			all |= codes[i]
+		}
+	}
+	if all>>p.width != 0 {
+		p.flags |= intsPatched
+	}
+	dst = append(dst, p.flags, byte(p.width))
+	if p.flags&intsDelta != 0 {
+		dst = binary.AppendVarint(dst, x[0])
+	}
+	dst = binary.AppendVarint(dst, p.base)
+	if p.flags&intsPatched != 0 {
+		dst = appendPatches(dst, codes, p.width)
+	}
+	return appendPacked(dst, codes, p.width)
+}
+
+// appendPatches appends the bits over the width of the codes that have any.
+func appendPatches(dst []byte, codes []uint64, width int) []byte {
+	n := 0
+	for _, c := range codes {
+		if c>>width != 0 {
+			n++
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(n))
+	last := 0
+	for i, c := range codes {
+		if c>>width != 0 {
+			dst = binary.AppendUvarint(dst, uint64(i-last))
+			dst = binary.AppendUvarint(dst, c>>width)
+			last = i
+		}
+	}
+	return dst
+}
+
+// intBlock decodes a block of integers into out.
+func (d *decoder) intBlock(out []int64) {
+	flags, width := d.byte(), int(d.byte())
+	if flags&^intsKnown != 0 || width > 64 {
+		d.fail()
+		return
+	}
+	var first int64
+	s := out
+	if flags&intsDelta != 0 {
+		first = d.varint()
+		out[0] = first
+		s = out[1:]
+	}
+	base := d.varint()
+	codes := d.codes[:len(s)]
+	patches := reader{}
+	if flags&intsPatched != 0 {
+		patches.data = d.data
+		d.skipPatches(len(s))
+	}
+	unpack(codes, d.take((len(s)*width+7)/8), width)
+	if d.bad {
+		return
+	}
+	if flags&intsPatched != 0 {
+		patches.patch(codes, width)
+	}
+	switch flags & (intsDelta | intsZigzag) {
+	case 0:
+		for i, c := range codes {
+			s[i] = base + int64(c)
+		}
+	case intsZigzag:
+		for i, c := range codes {
+			s[i] = base + unzigzag(c)
+		}
+	case intsDelta:
+		for i, c := range codes {
+			first += base + int64(c)
+			s[i] = first
+		}
+	case intsDelta | intsZigzag:
+		for i, c := range codes {
+			first += base + unzigzag(c)
+			s[i] = first
+		}
+	}
+}
+
+// skipPatches checks and skips the patches of n codes.
+func (d *decoder) skipPatches(n int) {
+	count := d.uvarint()
+	at := uint64(0)
+	for range min(count, uint64(n)+1) {
+		gap := d.uvarint()
+		d.uvarint()
+		if at += gap; gap > uint64(n) || at >= uint64(n) {
+			d.fail()
+		}
+		if d.bad {
+			return
+		}
+	}
+	if count > uint64(n) {
+		d.fail()
+	}
+}
+
+// patch adds the patches, which skipPatches has checked, to the codes.
+func (r *reader) patch(codes []uint64, width int) {
+	at := uint64(0)
+	for range r.uvarint() {
+		at += r.uvarint()
+		codes[at] |= r.uvarint() << width
+	}
+}
