@@ -20,7 +20,6 @@ package lineproto
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
@@ -172,12 +171,13 @@ func skipSpaces(line []byte, at int) int {
 // field parses the field that begins at at and returns the place behind it, which is the end of the
 // line, a comma or a space.
 func (p *Parser) field(line []byte, at int, l *Line) (int, error) {
-	end := keyEnd(line, at)
-	if end >= len(line) || line[end] != '=' || end == at {
+	end, escaped := keyEnd(line, at), false
+	if end == len(line) || line[end] != '=' || end == at {
 		var err error
 		if end, err = escapedKeyEnd(line, at); err != nil {
 			return 0, err
 		}
+		escaped = true
 	}
 	n := len(l.Fields)
 	if n == MaxFields {
@@ -190,7 +190,7 @@ func (p *Parser) field(line []byte, at int, l *Line) (int, error) {
 	}
 	f := &l.Fields[n]
 	f.Key = line[at:end]
-	if bytes.IndexByte(f.Key, '\\') >= 0 {
+	if escaped {
 		f.Key = p.unescape(line, f.Key, inKey)
 	}
 	if len(f.Key) > MaxNameBytes {
@@ -201,14 +201,6 @@ func (p *Parser) field(line []byte, at int, l *Line) (int, error) {
 		return 0, valueFault(line, end+1, f.Key)
 	}
 	return next, nil
-}
-
-// keyEnd returns the place of the first byte at or after at that has a meaning in keys.
-func keyEnd(line []byte, at int) int {
-	for at < len(line) && class[line[at]] == 0 {
-		at++
-	}
-	return at
 }
 
 // escapedKeyEnd returns the place of the equals sign behind the key that begins at at, which may
@@ -237,46 +229,24 @@ func timestamp(line []byte, at int, precision time.Duration, l *Line) error {
 	if negative {
 		i++
 	}
-	var n uint64
-	first := i
-	for i+8 <= len(line) && i < first+16 {
-		d, ok := eightDigits(binary.LittleEndian.Uint64(line[i:]))
-		if !ok {
-			break
-		}
-		n = n*1e8 + d
-		i += 8
-	}
-	overflow := false
-	for ; i < len(line) && line[i]-'0' <= 9; i++ {
-		overflow = overflow || n > (math.MaxUint64-9)/10
-		n = n*10 + uint64(line[i]-'0')
-	}
-	if end := skipSpaces(line, i); i == first || end < len(line) {
+	n, end := digits(line, i, 0)
+	if end == i || skipSpaces(line, end) < len(line) {
 		return fault(at, "timestamp %.60q is not an integer", bytes.TrimRight(line[at:], " "))
+	}
+	var err error
+	if end-i > 19 { // more than digits counts, unless they are zeros
+		n, err = strconv.ParseUint(string(line[i:end]), 10, 64)
 	}
 	limit := uint64(math.MaxInt64)
 	if negative {
 		limit++
 	}
-	if hi, lo := bits.Mul64(n, uint64(precision)); !overflow && hi == 0 && lo <= limit {
+	if hi, lo := bits.Mul64(n, uint64(precision)); err == nil && hi == 0 && lo <= limit {
 		l.Time, l.HasTime = int64(lo), true
 		if negative {
 			l.Time = -l.Time
 		}
 		return nil
 	}
-	return fault(at, "timestamp %.60s is out of range: its nanoseconds are not an int64", line[at:i])
-}
-
-// eightDigits returns the number that the eight bytes of w, the first of them lowest, are the decimal
-// digits of, and whether they are digits.
-func eightDigits(w uint64) (uint64, bool) {
-	const high, zeros = 0xF0F0F0F0F0F0F0F0, 0x3030303030303030
-	if w&high != zeros || (w+0x0606060606060606)&high != zeros {
-		return 0, false
-	}
-	w = (w &^ high) * (10<<8 + 1) >> 8                            // four numbers of two digits
-	w = (w & 0x00FF00FF00FF00FF) * (100<<16 + 1) >> 16            // two numbers of four
-	return (w & 0x0000FFFF0000FFFF) * (10000<<32 + 1) >> 32, true // one of eight
+	return fault(at, "timestamp %.60s is out of range: its nanoseconds are not an int64", line[at:end])
 }

@@ -28,37 +28,30 @@ func number(line []byte, at int, f *Field) int {
 	if negative {
 		i++
 	}
-	var m uint64 // overflows beyond 19 digits
-	first := i
-	for ; i < len(line) && line[i]-'0' <= 9; i++ {
-		m = m*10 + uint64(line[i]-'0')
+	m, end := digits(line, i, 0)
+	count, scale := end-i, 0
+	if count > 0 && end < len(line) && (line[end] == 'i' || line[end] == 'u') {
+		return integer(line, at, end, m, count, f)
 	}
-	digits, scale := i-first, 0
-	if digits > 0 && i < len(line) && (line[i] == 'i' || line[i] == 'u') {
-		return integer(line, at, i, m, digits, f)
+	if end < len(line) && line[end] == '.' {
+		point := end + 1
+		m, end = digits(line, point, m)
+		scale = point - end
+		count += end - point
 	}
-	if i < len(line) && line[i] == '.' {
-		i++
-		point := i
-		for ; i < len(line) && line[i]-'0' <= 9; i++ {
-			m = m*10 + uint64(line[i]-'0')
-		}
-		scale = point - i
-		digits += i - point
-	}
-	if digits == 0 {
+	if count == 0 {
 		return -1
 	}
-	if i < len(line) && line[i]|0x20 == 'e' {
+	if end < len(line) && line[end]|0x20 == 'e' {
 		var exponent int
-		if i, exponent = decimalExponent(line, i+1); i < 0 {
+		if end, exponent = decimalExponent(line, end+1); end < 0 {
 			return -1
 		}
 		scale += exponent
 	}
 	f.Kind = Float
 	// Both operands are exact, so the one operation rounds correctly.
-	if digits <= 19 && m <= 1<<53 && -maxExact <= scale && scale <= maxExact {
+	if count <= 19 && m <= 1<<53 && -maxExact <= scale && scale <= maxExact {
 		v := float64(m)
 		if scale < 0 {
 			v /= powers[-scale]
@@ -69,14 +62,14 @@ func number(line []byte, at int, f *Field) int {
 			v = -v
 		}
 		f.Value = v
-		return i
+		return end
 	}
-	v, err := strconv.ParseFloat(string(line[at:i]), 64)
+	v, err := strconv.ParseFloat(string(line[at:end]), 64)
 	if err != nil {
 		return -1
 	}
 	f.Value = v
-	return i
+	return end
 }
 
 const maxExact = 22 // the largest power of ten that is a float64
@@ -104,20 +97,20 @@ func decimalExponent(line []byte, at int) (int, int) {
 	return at, e
 }
 
-// integer stores the integer between at and its suffix, of which m has the digits.
-func integer(line []byte, at, suffix int, m uint64, digits int, f *Field) int {
+// integer stores the integer between at and its suffix, which has count digits: m, unless they are too many.
+func integer(line []byte, at, suffix int, m uint64, count int, f *Field) int {
 	var err error
 	if line[suffix] == 'u' {
 		if line[at] == '-' {
 			return -1
 		}
-		if digits > 19 {
+		if count > 19 {
 			m, err = strconv.ParseUint(string(line[at:suffix]), 10, 64)
 		}
 		f.Kind, f.Value = Uint, float64(m)
 	} else {
 		n := int64(m)
-		if digits > 18 {
+		if count > 18 {
 			n, err = strconv.ParseInt(string(line[at:suffix]), 10, 64)
 		} else if line[at] == '-' {
 			n = -n
