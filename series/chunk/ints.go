@@ -9,12 +9,12 @@ import (
 // A block of integers x[i] is stored as unsigned codes:
 //
 //	byte     flags
-//	byte     width of a packed code, in bits; 0 to 64
+//	byte     width of a packed code, in bits; 0 to 64. With intsPrefix see prefix.go
 //	varint   intsDelta: x[0]; the codes are then of the differences of neighbours
 //	varint   base, subtracted from each integer; then intsZigzag or not
 //	...      intsPatched: the number of codes that are wider, as uvarint, and for each the
 //	         distance from the one before it and the bits over the width, as uvarints
-//	...      the low bits of all codes, packed from the lowest bit up
+//	...      the low bits of all codes, packed from the lowest bit up; with intsPrefix see prefix.go
 //
 // Arithmetic wraps around, so that any int64 works.
 
@@ -23,7 +23,8 @@ const (
 	intsDelta   = 1 << 0
 	intsZigzag  = 1 << 1
 	intsPatched = 1 << 2
-	intsKnown   = intsDelta | intsZigzag | intsPatched
+	intsPrefix  = 1 << 3
+	intsKnown   = intsDelta | intsZigzag | intsPatched | intsPrefix
 )
 
 // plan says how to store a sequence of integers.
@@ -31,7 +32,8 @@ type plan struct {
 	flags byte
 	width int
 	base  int64
-	cost  int // estimate of the size in bits
+	size  int // estimate of the size of the codes in bits
+	cost  int // and of all
 }
 
 // planInts returns the cheapest plan for s, without a choice between s and its differences.
@@ -50,12 +52,12 @@ func planInts(s []int64) plan {
 		zig[bits.Len64(zigzag(x-middle))]++
 	}
 	p := plan{base: low}
-	p.width, p.cost = bestWidth(&plain, len(s))
+	p.width, p.size = bestWidth(&plain, len(s))
 	q := plan{base: middle, flags: intsZigzag}
-	if q.width, q.cost = bestWidth(&zig, len(s)); q.cost < p.cost {
+	if q.width, q.size = bestWidth(&zig, len(s)); q.size < p.size {
 		p = q
 	}
-	p.cost += 8 * varintLen(p.base)
+	p.cost = p.size + 8*varintLen(p.base)
 	return p
 }
 
@@ -142,32 +144,46 @@ func (e *encoder) appendPlanned(dst []byte, x []int64, p plan) []byte {
 			all |= codes[i]
 		}
 	}
-	if all>>p.width != 0 {
+	second, patched := p.width, all>>p.width != 0
+	var lengths prefixLengths
+	if p.width > 0 && p.width <= prefixWidth && len(codes) >= prefixLeast {
+		if l, n, ok := planPrefixes(codes, p.size); ok {
+			p.flags |= intsPrefix
+			lengths, second, patched = l, n-1, all >= prefixSymbols
+		}
+	}
+	if patched {
 		p.flags |= intsPatched
 	}
-	dst = append(dst, p.flags, byte(p.width))
+	dst = append(dst, p.flags, byte(second))
 	if p.flags&intsDelta != 0 {
 		dst = binary.AppendVarint(dst, x[0])
 	}
 	dst = binary.AppendVarint(dst, p.base)
-	if p.flags&intsPatched != 0 {
-		dst = appendPatches(dst, codes, p.width)
+	if p.flags&intsPrefix != 0 {
+		if patched {
+			dst = appendPatches(dst, codes, prefixSymbols-1, 0)
+		}
+		return appendPrefixes(dst, codes, lengths[:second+1])
+	}
+	if patched {
+		dst = appendPatches(dst, codes, 1<<p.width-1, p.width)
 	}
 	return appendPacked(dst, codes, p.width)
 }
 
-// appendPatches appends the bits over the width of the codes that have any.
-func appendPatches(dst []byte, codes []uint64, width int) []byte {
+// appendPatches appends the bits over the width of the codes above most.
+func appendPatches(dst []byte, codes []uint64, most uint64, width int) []byte {
 	n := 0
 	for _, c := range codes {
-		if c>>width != 0 {
+		if c > most {
 			n++
 		}
 	}
 	dst = binary.AppendUvarint(dst, uint64(n))
 	last := 0
 	for i, c := range codes {
-		if c>>width != 0 {
+		if c > most {
 			dst = binary.AppendUvarint(dst, uint64(i-last))
 			dst = binary.AppendUvarint(dst, c>>width)
 			last = i
@@ -179,7 +195,7 @@ func appendPatches(dst []byte, codes []uint64, width int) []byte {
 // intBlock decodes a block of integers into out.
 func (d *decoder) intBlock(out []int64) {
 	flags, width := d.byte(), int(d.byte())
-	if flags&^intsKnown != 0 || width > 64 {
+	if flags&^intsKnown != 0 || width > 64 || flags&intsPrefix != 0 && width >= prefixSymbols {
 		d.fail()
 		return
 	}
@@ -197,7 +213,12 @@ func (d *decoder) intBlock(out []int64) {
 		patches.data = d.data
 		d.skipPatches(len(s))
 	}
-	unpack(codes, d.take((len(s)*width+7)/8), width)
+	if flags&intsPrefix != 0 {
+		d.prefixes(codes, width+1)
+		width = 0
+	} else {
+		unpack(codes, d.take((len(s)*width+7)/8), width)
+	}
 	if d.bad {
 		return
 	}
