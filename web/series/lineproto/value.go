@@ -31,7 +31,15 @@ func number(line []byte, at int, f *Field) int {
 	m, end := digits(line, i, 0)
 	count, scale := end-i, 0
 	if count > 0 && end < len(line) && (line[end] == 'i' || line[end] == 'u') {
-		return integer(line, at, end, m, count, f)
+		if line[end] == 'u' || count > 18 {
+			return rareInteger(line, at, end, m, count, f)
+		}
+		n := int64(m)
+		if negative {
+			n = -n
+		}
+		f.Kind, f.Value = Int, float64(n)
+		return end + 1
 	}
 	if end < len(line) && line[end] == '.' {
 		point := end + 1
@@ -97,25 +105,23 @@ func decimalExponent(line []byte, at int) (int, int) {
 	return at, e
 }
 
-// integer stores the integer between at and its suffix, which has count digits: m, unless they are too many.
-func integer(line []byte, at, suffix int, m uint64, count int, f *Field) int {
+// rareInteger stores an integer that is unsigned or long. It lies between at and its suffix and has
+// count digits: m, unless they are too many.
+func rareInteger(line []byte, at, suffix int, m uint64, count int, f *Field) int {
+	text := line[at:suffix]
 	var err error
-	if line[suffix] == 'u' {
-		if line[at] == '-' {
+	if line[suffix] == 'i' {
+		var n int64
+		n, err = strconv.ParseInt(string(text), 10, 64)
+		f.Kind, f.Value = Int, float64(n)
+	} else {
+		if text[0] == '-' {
 			return -1
 		}
 		if count > 19 {
-			m, err = strconv.ParseUint(string(line[at:suffix]), 10, 64)
+			m, err = strconv.ParseUint(string(text), 10, 64)
 		}
 		f.Kind, f.Value = Uint, float64(m)
-	} else {
-		n := int64(m)
-		if count > 18 {
-			n, err = strconv.ParseInt(string(line[at:suffix]), 10, 64)
-		} else if line[at] == '-' {
-			n = -n
-		}
-		f.Kind, f.Value = Int, float64(n)
 	}
 	if err != nil {
 		return -1
