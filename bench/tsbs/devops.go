@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// regions have their data centers as letters behind their names.
+// regions have their data centers as letters after their names.
 var regions = []struct{ name, letters string }{
 	{"us-east-1", "abce"}, {"us-west-1", "ab"}, {"us-west-2", "abc"},
 	{"eu-west-1", "abc"}, {"eu-central-1", "ab"},

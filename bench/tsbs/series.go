@@ -177,8 +177,8 @@ type Column struct {
 	Values  []float64 // one for each of Times
 }
 
-// Columns yields all columns of all points, whatever Append has returned, with the series as their
-// lines have it. The slices are the caller's.
+// Columns yields the columns of the whole data set, each with its series as lines have it. It does not
+// depend on Append, nor affect it. The caller owns the slices.
 func (g *Generator) Columns() iter.Seq2[string, Column] {
 	return func(yield func(string, Column) bool) {
 		var values []float64

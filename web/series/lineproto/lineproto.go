@@ -12,7 +12,7 @@
 //   - A backslash in a name stands for itself, unless the next byte is a comma, a space, an equals
 //     sign (not in measurements) or a backslash, which it escapes. In strings it escapes double
 //     quotes and backslashes. So two backslashes are always one, as the table in the reference says.
-//   - Names may begin with an underscore, and a field may be given twice: both are for the caller
+//   - Names may begin with an underscore, and a field may appear twice: both are for the caller
 //     to refuse. Names and strings need not be UTF-8.
 //   - Timestamps are any int64 of nanoseconds.
 //   - Several spaces separate like one, and white space before the measurement is skipped.
@@ -103,7 +103,7 @@ type Parser struct {
 //
 // Parse finds the end of the series but does not look into it: a caller that has not seen the series
 // before passes it to SplitSeries, which may report an error. Parse does not allocate, except to grow
-// l.Fields or its own memory, and for numbers of more than 32 characters.
+// l.Fields or its own memory, and for some numbers longer than 32 bytes.
 func (p *Parser) Parse(line []byte, precision time.Duration, l *Line) error {
 	if precision < 0 {
 		panic("BUG: the precision is negative")
@@ -135,7 +135,7 @@ func (p *Parser) Parse(line []byte, precision time.Duration, l *Line) error {
 	}
 }
 
-// seriesEnd returns the place of the first unescaped space at or after from.
+// seriesEnd returns the offset of the first unescaped space at or after from.
 func seriesEnd(line []byte, from int) (int, error) {
 	if from == len(line) {
 		return 0, fault(from, "line is blank")
@@ -168,7 +168,7 @@ func skipSpaces(line []byte, at int) int {
 	return at
 }
 
-// field parses the field that begins at at and returns the place behind it, which is the end of the
+// field parses the field that begins at at and returns the offset after it, which is the end of the
 // line, a comma or a space.
 func (p *Parser) field(line []byte, at int, l *Line) (int, error) {
 	end, escaped := keyEnd(line, at), false
@@ -203,7 +203,7 @@ func (p *Parser) field(line []byte, at int, l *Line) (int, error) {
 	return next, nil
 }
 
-// escapedKeyEnd returns the place of the equals sign behind the key that begins at at, which may
+// escapedKeyEnd returns the offset of the equals sign after the key that begins at at, which may
 // contain escapes, or explains why there is none.
 func escapedKeyEnd(line []byte, at int) (int, error) {
 	end := nameEnd(line, at, inKey)
@@ -220,7 +220,7 @@ func escapedKeyEnd(line []byte, at int) (int, error) {
 	return 0, fault(end, "field %.60q has no value", line[at:end])
 }
 
-// timestamp parses the timestamp at at, behind which there may only be spaces.
+// timestamp parses the timestamp at at, after which there may only be spaces.
 func timestamp(line []byte, at int, precision time.Duration, l *Line) error {
 	if at == len(line) {
 		return nil
@@ -248,5 +248,5 @@ func timestamp(line []byte, at int, precision time.Duration, l *Line) error {
 		}
 		return nil
 	}
-	return fault(at, "timestamp %.60s is out of range: its nanoseconds are not an int64", line[at:end])
+	return fault(at, "timestamp %.60s overflows int64 in nanoseconds", line[at:end])
 }

@@ -30,7 +30,7 @@ func Blank(line []byte) bool {
 	return at == len(line) || line[at] == '#'
 }
 
-// skipBlanks returns the place of the first byte that is not white space within a line.
+// skipBlanks returns the offset of the first byte that is not white space within a line.
 func skipBlanks(b []byte) int {
 	at := 0
 	for at < len(b) && (b[at] == ' ' || b[at] == '\t' || b[at] == '\r') {
@@ -39,7 +39,7 @@ func skipBlanks(b []byte) int {
 	return at
 }
 
-// quotedLineEnd returns the place of the line break that ends the first line of body, which contains a
+// quotedLineEnd returns the offset of the line break that ends the first line of body, which contains a
 // quote before its first '\n', or the length of body. A quote opens a string only as the first byte of a field's value: elsewhere it is an ordinary
 // byte.
 func quotedLineEnd(body []byte) int {
@@ -62,7 +62,7 @@ func quotedLineEnd(body []byte) int {
 				if at = quotedEnd(body, at+1); at < 0 {
 					return len(body)
 				}
-				at-- // the loop goes on behind the string
+				at-- // the loop goes on after the string
 			}
 		}
 	}

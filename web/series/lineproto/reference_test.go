@@ -18,7 +18,7 @@ import (
 type symbol struct {
 	c     byte
 	plain bool
-	end   int // in the line, behind the byte
+	end   int // in the line, after the byte
 }
 
 // symbols resolves the escapes of names; special are the bytes that a backslash makes plain.

@@ -29,7 +29,7 @@ func escapable(c byte, in context) bool {
 	return c == '\\' || c != '\n' && class[c]&in != 0
 }
 
-// nameEnd returns the place of the first byte at or after at that ends a name, or the end of b.
+// nameEnd returns the offset of the first byte at or after at that ends a name, or the end of b.
 func nameEnd(b []byte, at int, in context) int {
 	for ; at < len(b); at++ {
 		switch c := class[b[at]]; {
@@ -87,7 +87,7 @@ func SplitSeries(series []byte, tag func(key, value []byte)) (measurement []byte
 		if bytes.Compare(key, highest) > 0 {
 			highest = key
 		} else if slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
-			return nil, fault(at+1, "tag %.60q is given twice", key)
+			return nil, fault(at+1, "tag %.60q appears twice", key)
 		}
 		keys = append(keys, key)
 		if tag != nil {
@@ -101,7 +101,7 @@ func SplitSeries(series []byte, tag func(key, value []byte)) (measurement []byte
 	return measurement, nil
 }
 
-// splitTag parses the tag that begins at at and returns the place behind it.
+// splitTag parses the tag that begins at at and returns the offset after it.
 func splitTag(series []byte, at int) (key, value []byte, end int, err error) {
 	equals := nameEnd(series, at, inKey)
 	switch {

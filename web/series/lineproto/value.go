@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// value parses the value that begins at at into f and returns the place behind it, or a negative
+// value parses the value that begins at at into f and returns the offset after it, or a negative
 // number if it is not a value: valueFault then says why.
 func (p *Parser) value(line []byte, at int, f *Field) int {
 	f.Text = nil
@@ -84,7 +84,7 @@ const maxExact = 22 // the largest power of ten that is a float64
 
 var powers = [maxExact + 1]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// decimalExponent parses what follows an e. It returns the place behind it, or a negative number, and
+// decimalExponent parses what follows an e. It returns the offset after it, or a negative number, and
 // the exponent, which is exact as far as it matters.
 func decimalExponent(line []byte, at int) (int, int) {
 	negative := false
@@ -161,7 +161,7 @@ func (p *Parser) quoted(line []byte, at int, f *Field) int {
 	return end
 }
 
-// quotedEnd returns the place behind the string whose opening quote is at at, or a negative number.
+// quotedEnd returns the offset after the string whose opening quote is at at, or a negative number.
 func quotedEnd(b []byte, at int) int {
 	at++
 	n := bytes.IndexByte(b[at:], '"')
@@ -186,7 +186,7 @@ func quotedEnd(b []byte, at int) int {
 func valueFault(line []byte, at int, key []byte) error {
 	if at < len(line) && line[at] == '"' {
 		if end := quotedEnd(line, at); end >= 0 {
-			return fault(end, "field %.60q has text behind its closing quote", key)
+			return fault(end, "field %.60q has text after its closing quote", key)
 		}
 		return fault(at, "field %.60q has no closing quote", key)
 	}
@@ -200,18 +200,18 @@ func valueFault(line []byte, at int, key []byte) error {
 	}
 	switch number, suffix := text[:len(text)-1], text[len(text)-1]; {
 	case suffix == 'i' && isInteger(number):
-		return fault(at, "field %.60q is %.60s, which is out of the range of int64", key, text)
+		return fault(at, "field %.60q is %.60s, which overflows int64", key, text)
 	case suffix == 'u' && isInteger(number) && text[0] == '-':
 		return fault(at, "field %.60q is %.60s, but unsigned integers are not negative", key, text)
 	case suffix == 'u' && isInteger(number):
-		return fault(at, "field %.60q is %.60s, which is out of the range of uint64", key, text)
+		return fault(at, "field %.60q is %.60s, which overflows uint64", key, text)
 	}
 	switch string(bytes.ToLower(bytes.TrimLeft(text, "+-"))) {
 	case "nan", "inf", "infinity":
 		return fault(at, "field %.60q is %.60s, which is not a finite number", key, text)
 	}
-	if v, err := strconv.ParseFloat(string(text), 64); err != nil && math.IsInf(v, 0) && text[0] != '+' && bytes.IndexAny(text, "xX_") < 0 {
-		return fault(at, "field %.60q is %.60s, which is out of the range of float64", key, text)
+	if v, err := strconv.ParseFloat(string(text), 64); err != nil && math.IsInf(v, 0) && text[0] != '+' && !bytes.ContainsAny(text, "xX_") {
+		return fault(at, "field %.60q is %.60s, which overflows float64", key, text)
 	}
 	return fault(at, "field %.60q has the invalid value %.60q", key, text)
 }

@@ -11,13 +11,13 @@ const (
 	highs = 0x80 * ones
 )
 
-// keyEnd returns the place of the first byte at or after at that has a meaning in keys, or the length of
+// keyEnd returns the offset of the first byte at or after at that has a meaning in keys, or the length of
 // line.
 func keyEnd(line []byte, at int) int {
 	for at+8 <= len(line) {
 		w := binary.LittleEndian.Uint64(line[at:])
 		// The high bit of the first byte that is below '-', an equals sign or a backslash is set in
-		// stops, and none before it: a subtraction borrows only from bytes behind.
+		// stops, and none before it: a subtraction borrows only from later bytes.
 		equals, backslash := w^'='*ones, w^'\\'*ones
 		stops := ((w-'-'*ones)&^w | (equals-ones)&^equals | (backslash-ones)&^backslash) & highs
 		if stops == 0 {
@@ -37,7 +37,7 @@ func keyEnd(line []byte, at int) int {
 }
 
 // digits reads decimal digits from at on. It returns n followed by them, which overflows beyond 19
-// digits, and the place behind them.
+// digits, and the offset after them.
 func digits(line []byte, at int, n uint64) (uint64, int) {
 	for at+8 <= len(line) {
 		w := binary.LittleEndian.Uint64(line[at:]) ^ '0'*ones // digits have become 0 to 9
