@@ -47,9 +47,22 @@ func planInts(s []int64) plan {
 	}
 	middle := median(s)
 	var plain, zig [65]int
-	for _, x := range s {
+	var odd [2][65]int // neighbours are often of the same width: counting them apart is faster
+	rest := s
+	for ; len(rest) >= 2; rest = rest[2:] {
+		x, y := rest[0], rest[1]
 		plain[bits.Len64(uint64(x-low))]++
+		odd[0][bits.Len64(uint64(y-low))]++
 		zig[bits.Len64(zigzag(x-middle))]++
+		odd[1][bits.Len64(zigzag(y-middle))]++
+	}
+	if len(rest) > 0 {
+		plain[bits.Len64(uint64(rest[0]-low))]++
+		zig[bits.Len64(zigzag(rest[0]-middle))]++
+	}
+	for b := range plain {
+		plain[b] += odd[0][b]
+		zig[b] += odd[1][b]
 	}
 	p := plan{base: low}
 	p.width, p.size = bestWidth(&plain, len(s))
