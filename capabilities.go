@@ -14,6 +14,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/resp"
+	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/api"
@@ -39,12 +40,14 @@ func capabilities() []func(s *Server) (capability, error) {
 		(*Server).openKeys,
 		(*Server).openProcedures,
 		(*Server).openRecords,
+		(*Server).openSeries,
 		(*Server).openCaches,
 		(*Server).openUsers,
 		(*Server).openSessions,
 		(*Server).openCertificates,
 		(*Server).openMail,
 		(*Server).openReports,
+		(*Server).openOperatorRoutes,
 	}
 }
 
@@ -56,6 +59,7 @@ type Services struct {
 	Feed       *feed.Feed // nil if the engine has no change feed
 	Procedures *proc.Set
 	Records    *record.DB     // fails if the engine cannot have records
+	Series     *series.DB     // fails if the engine cannot have time series
 	Sessions   *session.Store // of this application
 	Global     *session.Store // shared by all applications on the same data
 	Mail       mail.Sender    // nil if there is none
@@ -202,6 +206,15 @@ func (s *Server) openReports() (c capability, err error) {
 	}
 	s.services.Web.Faults = reporter{faults}
 	return capability{name: "reports of faults", run: faults.Run, metrics: faults.Metrics}, nil
+}
+
+// openOperatorRoutes adds the routes of Options.OperatorRoutes.
+func (s *Server) openOperatorRoutes() (c capability, err error) {
+	c.name = "operator routes"
+	if s.o.OperatorRoutes != nil {
+		c.routes = s.o.OperatorRoutes(s.services)
+	}
+	return c, nil
 }
 
 // reporter sends the application's faults to its operators.

@@ -80,6 +80,9 @@ var law = map[string]may{
 
 	"record": {code: "engine feed kv record/expr record/keys record/match record/query record/schema record/value suggest", tests: "ci/eventually ci/logbuf ci/seed engine/embedded engine/testengine engine/testengine/recordengine journal/memfs keyspace proc"},
 
+	"series/chunk": {tests: "ci/seed"},
+	"series":       {code: "engine feed keyspace series/chunk", tests: "ci/eventually ci/seed engine/embedded engine/testengine journal/memfs"},
+
 	// the tiers are leaves; sources and feeds on databases import cache
 	"cache":          {code: "cache/disk cache/memory engine feed", tests: "ci/eventually ci/seed engine/testengine"},
 	"cache/memory":   {tests: "ci/seed"},
@@ -131,6 +134,13 @@ var law = map[string]may{
 	// the face of record
 	"web/records": {code: "engine kv record record/keys record/query record/schema web web/conditions web/problem", tests: "engine/testengine/recordengine feed"},
 
+	// the face of series
+	"web/timeseries":           {code: "engine series web web/problem web/timeseries/lineproto", tests: "ci/eventually ci/seed engine/testengine feed"},
+	"web/timeseries/lineproto": {tests: "ci/seed"},
+
+	// the same for Prometheus's clients, with its query engine
+	"web/prometheus": {code: "engine series web web/problem github.com/klauspost/compress/snappy github.com/prometheus/prometheus/...", tests: "engine/testengine feed"},
+
 	// certificates, on certmagic, which asks for a zap logger
 	"web/acme": {
 		code:  "engine keyspace kv github.com/caddyserver/certmagic go.uber.org/zap go.uber.org/zap/zapcore",
@@ -149,22 +159,22 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth cache engine feed gate kv mail proc record record/keys record/schema resp session transfer web web/acme web/api web/lane web/records web/transfers", tests: "auth/oidc ci/pgserver ci/redisserver engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
+	".": {code: "auth cache engine feed gate kv mail proc record record/keys record/schema resp series session transfer web web/acme web/api web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/pgserver ci/redisserver engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
 	"cli": {
 		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
 		tests: "auth ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes
 	},
-	"cli/verb":        {code: ". engine engine/embedded proc suggest github.com/BurntSushi/toml"},
+	"cli/verb":        {code: ". engine engine/embedded proc series suggest web/api github.com/BurntSushi/toml"},
 	"cli/verify":      {code: "cli/serve cli/verb engine engine/enginetest proc/procvet workload"},
 	"cli/cluster":     {code: ". cli/verb engine engine/embedded"},
-	"cli/serve":       {code: ". archive cli/cluster cli/verb engine engine/embedded mail"},
+	"cli/serve":       {code: ". archive cli/cluster cli/verb engine engine/embedded mail series"},
 	"cli/size":        {code: "cli/verb"},
 	"cli/dev":         {code: "cli/cluster cli/dev/front cli/dev/sources cli/dev/starter cli/serve cli/verb engine engine/embedded journal web", tests: "ci/ports"},
 	"cli/dev/front":   {code: "web/hostname"},
 	"cli/dev/sources": {},
 	"cli/dev/starter": {},
 
-	"cmd/skerry": {code: "cli cli/verify"},
+	"cmd/skerry": {code: ". cli cli/verify web/api web/prometheus"},
 
 	// what users' tests of web applications use: it assembles a server as cli does, so it
 	// names an engine too (docs/decisions/0024)

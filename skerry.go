@@ -18,6 +18,7 @@ import (
 	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp"
+	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/web/api"
 )
 
@@ -65,6 +66,14 @@ type Options struct {
 
 	// Procedures are the stored procedures that clients can call; see package proc.
 	Procedures []proc.Procedure
+
+	// Series are the collections of time series that the server has, besides those of the application; see package
+	// series.
+	Series []series.Collection
+
+	// OperatorRoutes returns more routes for those who know the password, such as PromQL's: see package
+	// web/prometheus.
+	OperatorRoutes func(s *Services) []api.Route
 
 	// Password, if not empty, is required of every client on both faces.
 	Password string

@@ -14,6 +14,7 @@ const (
 	KVExpiry = 'x' // when keys of kv expire
 	KVGraves = 'y' // when tombstones of kv may be cleared
 	Records  = 'r' // collections, their records, and the history of these
+	Series   = 's' // collections of series, their samples and definitions
 )
 
 // Spaces of kv. Those from 0 to 15 are the databases of Redis clients, those up to LastApplication
@@ -36,6 +37,7 @@ func Prefixes() map[byte]string {
 		KVExpiry: "kv",
 		KVGraves: "kv",
 		Records:  "record",
+		Series:   "series",
 	}
 }
 

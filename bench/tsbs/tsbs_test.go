@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skerrydb/skerry/web/series/lineproto"
+	"github.com/skerrydb/skerry/web/timeseries/lineproto"
 )
 
 var useCases = []struct {

@@ -25,6 +25,7 @@ import (
 	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/series"
 )
 
 // Bounds of a server's configuration.
@@ -56,6 +57,7 @@ type Options struct {
 	logFormat      string
 	json           bool
 	node           cluster.Node
+	series         []series.Collection
 	whileStdin     bool
 
 	password string      // from passwordFile, after check
@@ -92,6 +94,7 @@ func (o *Options) Settings() []verb.Setting {
 		hugePagesSetting(&o.hugePages),
 		{Name: "while-stdin", Help: "stop cleanly when standard input ends; for programs that start this one", Set: verb.Toggle(&o.whileStdin)},
 		verb.JSON(&o.json),
+		seriesSetting(&o.series),
 	}, o.acme.settings(), o.web.settings(), o.ofEmbedded())
 }
 
@@ -162,7 +165,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 		log.Warn("no mail server (--smtp-url-file): the application cannot send email")
 	}
 	srv, err := skerry.Open(eng, skerry.Options{
-		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.App.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, NoLane: o.lane == "off", Certificates: o.acme.of(),
+		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.App.Procedures, Series: slices.Concat(p.App.Series, o.series), OperatorRoutes: p.App.OperatorRoutes, Password: o.password, Hosts: o.hosts, TLS: o.tls, NoLane: o.lane == "off", Certificates: o.acme.of(),
 		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(huge, metrics), Logger: log,
 	})
 	if err != nil {

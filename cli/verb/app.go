@@ -7,6 +7,8 @@ import (
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/series"
+	"github.com/skerrydb/skerry/web/api"
 )
 
 // DefaultName is App.Name if that is empty.
@@ -29,9 +31,16 @@ type App struct {
 	// the nodes of `NAME dev` have the same ones.
 	Procedures []proc.Procedure
 
+	// Series are the collections of time series that its servers have, besides those of the application and of the
+	// setting series; see package series.
+	Series []series.Collection
+
 	// Web makes the web application that HTTP serves instead of keys and procedures. Nil: there is none. See
 	// skerry.Services.
 	Web skerry.Application
+
+	// OperatorRoutes returns more routes for operators; see skerry.Options.OperatorRoutes.
+	OperatorRoutes func(s *skerry.Services) []api.Route
 
 	// Verbs are additional verbs besides those that every program has.
 	Verbs []Verb

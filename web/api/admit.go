@@ -107,7 +107,8 @@ func (a *app) right(auth string) bool {
 
 // credentials returns the password in the value of an Authorization field.
 func credentials(auth string) (string, bool) {
-	if scheme, token, ok := strings.Cut(auth, " "); ok && strings.EqualFold(scheme, "Bearer") {
+	// Token is the scheme of InfluxDB's clients.
+	if scheme, token, ok := strings.Cut(auth, " "); ok && (strings.EqualFold(scheme, "Bearer") || strings.EqualFold(scheme, "Token")) {
 		return strings.TrimLeft(token, " "), true
 	}
 	r := http.Request{Header: http.Header{"Authorization": {auth}}}

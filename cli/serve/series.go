@@ -1,0 +1,56 @@
+package serve
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/series"
+)
+
+func seriesSetting(p *[]series.Collection) verb.Setting {
+	return verb.Setting{
+		Name: "series", Arg: "NAMES", Server: true,
+		Help: "comma-separated collections of time series, each with how long samples are kept: telegraf=30d,plant=1y; without a time they are kept forever",
+		Set: func(v string) (err error) {
+			*p, err = parseSeries(v)
+			return err
+		},
+	}
+}
+
+// parseSeries reads NAME or NAME=TIME, separated by commas.
+func parseSeries(v string) (all []series.Collection, err error) {
+	for item := range strings.SplitSeq(v, ",") {
+		name, keep, limited := strings.Cut(strings.TrimSpace(item), "=")
+		c := series.Collection{Name: name}
+		if limited {
+			if c.Retention, err = parseRetention(keep); err != nil {
+				return nil, fmt.Errorf("%q of collection %s is not a time like 12h, 30d or 1y", keep, name)
+			}
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// parseRetention reads Go's durations, and whole days, weeks and years.
+func parseRetention(text string) (time.Duration, error) {
+	const day = 24 * time.Hour
+	for unit, each := range map[string]time.Duration{"d": day, "w": 7 * day, "y": 365 * day} {
+		if digits, ok := strings.CutSuffix(text, unit); ok {
+			n, err := strconv.ParseInt(digits, 10, 64)
+			if err != nil || n <= 0 || n > int64(100*365*day/each) {
+				return 0, strconv.ErrRange
+			}
+			return time.Duration(n) * each, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = strconv.ErrRange
+	}
+	return d, err
+}

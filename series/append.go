@@ -1,0 +1,204 @@
+package series
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Define returns the ids of series, in their order, and adds those that do not exist. If the collection has no room
+// for all, it adds as many as fit, the ids of the others are 0, and the error is CodeTooManySeries. Labels come from
+// NewLabels.
+func (s *Store) Define(ctx context.Context, labels []Labels) ([]ID, error) {
+	no, err := s.number(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]ID, len(labels))
+	encoded := make([][]byte, len(labels))
+	hashes := make([]hash, len(labels))
+	var missing []int
+	_, h := s.state()
+	h.mu.RLock()
+	for i, l := range labels {
+		encoded[i] = l.encode()
+		hashes[i] = hashOf(encoded[i])
+		if ids[i] = ID(h.index.ids[hashes[i]]); ids[i] == 0 {
+			missing = append(missing, i)
+		}
+	}
+	h.mu.RUnlock()
+	var full error
+	for len(missing) > 0 {
+		n := min(len(missing), MaxDefine)
+		var pos engine.Position
+		pos, err = s.db.eng.Update(ctx, func(tx engine.Tx) error {
+			full = nil
+			return s.define(tx, no, missing[:n], hashes, encoded, ids, &full)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := s.db.wait(ctx, pos); err != nil {
+			return nil, err
+		}
+		missing = missing[n:]
+	}
+	return ids, full
+}
+
+// define looks up or adds the series of some labels in a transaction.
+func (s *Store) define(tx engine.Tx, no uint32, which []int, hashes []hash, encoded [][]byte, ids []ID, full *error) error {
+	m, err := readMeta(tx, no)
+	if err != nil {
+		return err
+	}
+	before := m.series
+	for _, i := range which {
+		k := seriesKey(no, hashes[i])
+		val, ok, err := tx.Get(k)
+		if err != nil {
+			return err
+		}
+		if ok {
+			id, _, ok := uvarint(val)
+			if !ok {
+				return corrupt("the definition of a series")
+			}
+			ids[i] = ID(id)
+			continue
+		}
+		ids[i] = 0
+		if m.series >= uint64(s.c.MaxSeries) {
+			*full = engine.Errorf(CodeTooManySeries, "collection %s has %d series, as many as it may have", s.c.Name, m.series)
+			continue
+		}
+		m.series++
+		if err := tx.Put(k, append(appendUvarint(nil, m.series), encoded[i]...)); err != nil {
+			return err
+		}
+		ids[i] = ID(m.series)
+	}
+	if m.series == before {
+		return nil
+	}
+	return m.put(tx, no)
+}
+
+// Lookup returns the id of a series, 0 if it does not exist. It sees what this node has applied.
+func (s *Store) Lookup(l Labels) ID {
+	_, h := s.state()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return ID(h.index.ids[hashOf(l.encode())])
+}
+
+// Check returns CodeTooOld or CodeTooNew if the collection does not accept samples of that time, in Unix nanoseconds.
+func (s *Store) Check(t int64) error {
+	oldest, newest := s.Bounds()
+	return s.check(t, oldest, newest)
+}
+
+// Bounds returns the oldest and the newest time that the collection accepts now, in Unix nanoseconds.
+func (s *Store) Bounds() (oldest, newest int64) {
+	now := s.db.o.Now()
+	return s.c.oldest(now, s.c.Window), nanos(now.Add(s.c.Ahead))
+}
+
+// oldest returns the time that lies before now by an age, where 0 is any.
+func (c Collection) oldest(now time.Time, age time.Duration) int64 {
+	if age == 0 {
+		return minTime
+	}
+	return nanos(now.Add(-age))
+}
+
+// nanos returns a time in Unix nanoseconds, or the nearest that there is.
+func nanos(t time.Time) int64 {
+	switch s := t.Unix(); {
+	case s < minTime/int64(time.Second):
+		return minTime
+	case s >= maxTime/int64(time.Second):
+		return maxTime
+	}
+	return t.UnixNano()
+}
+
+func (s *Store) check(t, oldest, newest int64) error {
+	switch {
+	case t < oldest:
+		return engine.Errorf(CodeTooOld, "the time %s is before %s, the oldest that collection %s accepts", stamp(t), stamp(oldest), s.c.Name)
+	case t > newest:
+		return engine.Errorf(CodeTooNew, "the time %s is more than %s ahead of the clock of this server", stamp(t), s.c.Ahead)
+	}
+	return nil
+}
+
+func stamp(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339Nano) }
+
+// Append stores a batch, all of it or nothing. When it returns, the samples are as durable as the engine promises,
+// and reads on this node see them. It does not change b. If the series of this node are too far behind with
+// compressing, the error is CodeBusy.
+func (s *Store) Append(ctx context.Context, b *Batch) (engine.Position, error) {
+	oldest, newest := s.Bounds()
+	switch {
+	case b.samples == 0:
+		return 0, nil
+	case b.samples > MaxBatchSamples || len(b.data) > maxBatchBytes:
+		return 0, engine.Errorf(CodeBatchTooLarge, "a batch of %d samples and %d bytes is over the limit of %d samples and %d bytes",
+			b.samples, len(b.data), MaxBatchSamples, maxBatchBytes)
+	}
+	for _, t := range []int64{b.from, b.to} {
+		if err := s.check(t, oldest, newest); err != nil {
+			return 0, err
+		}
+	}
+	no, err := s.number(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.room(); err != nil {
+		return 0, err
+	}
+	val := append(b.encodeHeader(), b.data...)
+	pos, err := s.db.eng.Update(ctx, func(tx engine.Tx) error {
+		m, err := readMeta(tx, no)
+		if err != nil {
+			return err
+		}
+		if m.samples >= uint64(s.db.o.generation) || m.batches >= generationBatches {
+			m.generation++
+			m.samples, m.batches = 0, 0
+		}
+		m.seq++
+		m.batches++
+		m.samples += uint64(b.samples)
+		if err := tx.Put(keyOf(keyBatch, no, m.generation, m.seq), val); err != nil {
+			return err
+		}
+		return m.put(tx, no)
+	})
+	if err != nil {
+		return 0, err
+	}
+	// The batch is stored, whatever becomes of the wait.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyWait)
+	defer cancel()
+	if err := s.db.wait(ctx, pos); err != nil && !errors.Is(err, engine.ErrPositionTimeout) {
+		s.db.o.Logger.Warn("series are stored, but reads on this node do not see them yet", "collection", s.c.Name, "err", err)
+	}
+	return pos, nil
+}
+
+// room returns CodeBusy if too many samples are in memory and not sealed.
+func (s *Store) room() error {
+	_, h := s.state()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if h.pending > MaxHeadSamples {
+		return engine.Errorf(CodeBusy, "collection %s has %d samples that are not compressed yet, over the limit of %d; try again later", s.c.Name, h.pending, MaxHeadSamples)
+	}
+	return nil
+}

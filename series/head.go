@@ -1,0 +1,204 @@
+package series
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// head is what is in memory of a collection: the index of all series, and the samples of the generations that are
+// not sealed. It follows the changes of the engine, so every node has its own.
+type head struct {
+	mu      sync.RWMutex // guards the fields below
+	index   index
+	members []member // by id-1
+	gens    []*generation
+	meta    meta
+	pos     engine.Position // of the last change that was applied
+	seq     uint64          // of the newest batch that was applied
+	pending int             // samples in gens
+	watches map[*Watch]struct{}
+	parts   map[[2]uint64]part // by bucket and number
+}
+
+// generation has the ids of the series of one generation.
+type generation struct {
+	no  uint64
+	ids []uint32
+}
+
+// member is one series.
+type member struct {
+	pairs []uint32 // its labels, see index
+	bufs  []buffer // of the generations that are not sealed, ascending
+	last  Sample   // the newest one since the node has started
+	has   bool     // last
+}
+
+// buffer has the samples of one series in one generation. Once the generation is full it never changes.
+type buffer struct {
+	gen     uint64
+	samples []Sample // in the order of their batches
+}
+
+func newHead() *head {
+	return &head{index: newIndex(), watches: map[*Watch]struct{}{}, parts: map[[2]uint64]part{}, meta: meta{generation: 1}}
+}
+
+// define adds a series. A definition that it has already does nothing.
+func (h *head) define(k hash, val []byte) error {
+	id, labels, ok := uvarint(val)
+	if !ok || id == 0 || id > MaxSeries {
+		return corrupt("the definition of a series")
+	}
+	for int(id) > len(h.members) {
+		h.members = append(h.members, member{})
+	}
+	if h.members[id-1].pairs != nil {
+		return nil
+	}
+	pairs, ok := h.index.add(uint32(id), k, labels)
+	if !ok || len(pairs) == 0 {
+		return corrupt("the definition of series %d", id)
+	}
+	h.members[id-1].pairs = pairs
+	return nil
+}
+
+// apply adds the samples of a batch, unless it has them already.
+func (h *head) apply(gen, seq uint64, val []byte) error {
+	if seq <= h.seq {
+		return nil
+	}
+	r, ok := readBatch(val)
+	if !ok {
+		return corrupt("batch %d", seq)
+	}
+	if len(h.gens) == 0 || h.gens[len(h.gens)-1].no < gen {
+		h.gens = append(h.gens, &generation{no: gen})
+	}
+	g := h.gens[len(h.gens)-1]
+	h.pending += r.left
+	for r.next() {
+		if int(r.id)-1 >= len(h.members) || r.id == 0 {
+			return corrupt("batch %d", seq)
+		}
+		m := &h.members[r.id-1]
+		n := len(m.bufs)
+		if n == 0 || m.bufs[n-1].gen != gen {
+			m.bufs = append(m.bufs, buffer{gen: gen, samples: m.room()})
+			g.ids = append(g.ids, r.id)
+			n++
+		}
+		b := &m.bufs[n-1]
+		b.samples = append(b.samples, r.s)
+		if !m.has || r.s.Time >= m.last.Time {
+			m.last, m.has = r.s, true
+		}
+	}
+	if r.left != 0 {
+		return corrupt("batch %d", seq)
+	}
+	h.seq = seq
+	h.notify(val)
+	return nil
+}
+
+// room returns an empty list for the samples of the next generation, as long as that of the last one.
+func (m *member) room() []Sample {
+	if n := len(m.bufs); n > 0 {
+		return make([]Sample, 0, len(m.bufs[n-1].samples)+1)
+	}
+	return nil
+}
+
+// seal drops the samples of generations that are in parts.
+func (h *head) seal(sealed uint64) {
+	for len(h.gens) > 0 && h.gens[0].no <= sealed {
+		for _, id := range h.gens[0].ids {
+			m := &h.members[id-1]
+			h.pending -= len(m.bufs[0].samples)
+			m.bufs[0] = buffer{}
+			m.bufs = m.bufs[1:]
+			if len(m.bufs) == 0 {
+				m.bufs = nil
+			}
+		}
+		h.gens = h.gens[1:]
+	}
+}
+
+// write applies one write of a change.
+func (h *head) write(w engine.Write) error {
+	kind, _ := kindOf(w.Key)
+	switch {
+	case kind == keyMeta && !w.Deleted:
+		m, err := decodeMeta(w.Val)
+		if err == nil {
+			h.meta = m
+			h.seal(m.sealed)
+		}
+		return err
+	case kind == keyPart:
+		n := numbersOf(w.Key)
+		if w.Deleted {
+			delete(h.parts, [2]uint64(n[:2]))
+			return nil
+		}
+		p, err := readPart(w.Key, w.Val)
+		h.parts[[2]uint64(n[:2])] = p
+		return err
+	case kind == keySeries && !w.Deleted && len(w.Key) == 22:
+		return h.define(hash(w.Key[6:]), w.Val)
+	case kind == keyBatch && !w.Deleted:
+		n := numbersOf(w.Key)
+		return h.apply(n[0], n[1], w.Val)
+	}
+	return nil
+}
+
+// labelsOf returns the labels of a series.
+func (h *head) labelsOf(id uint32) Labels { return h.index.labels(h.members[id-1].pairs) }
+
+// full returns the first generation that is full and not sealed, with its series, ascending; 0 if there is none.
+func (h *head) full() (gen uint64, ids []uint32) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if len(h.gens) == 0 || h.gens[0].no >= h.meta.generation {
+		return 0, nil
+	}
+	ids = slices.Clone(h.gens[0].ids)
+	slices.Sort(ids)
+	return h.gens[0].no, ids
+}
+
+// allParts returns all parts, by bucket and order.
+func (h *head) allParts() []part {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	parts := make([]part, 0, len(h.parts))
+	for _, p := range h.parts {
+		parts = append(parts, p)
+	}
+	sortParts(parts)
+	return parts
+}
+
+// take returns the samples of some series in a full generation. They must not be modified.
+func (h *head) take(gen uint64, ids []uint32) [][]Sample {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	out := make([][]Sample, len(ids))
+	for i, id := range ids {
+		if id == 0 || int(id) > len(h.members) {
+			continue
+		}
+		for _, b := range h.members[id-1].bufs {
+			if b.gen == gen {
+				out[i] = b.samples
+			}
+		}
+	}
+	return out
+}

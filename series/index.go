@@ -1,0 +1,228 @@
+package series
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// hash is what the key of a series has of its labels.
+type hash [16]byte
+
+// index finds series by labels. Its memory is for each series one entry in the list of each of its labels, and
+// its labels as numbers of texts. The head's mutex guards it.
+type index struct {
+	texts  []string                       // by number
+	number map[string]uint32              // of a text
+	ids    map[hash]uint32                // by labels
+	values map[uint32]map[uint32][]uint32 // name → value → ids, ascending
+}
+
+func newIndex() index {
+	return index{number: map[string]uint32{}, ids: map[hash]uint32{}, values: map[uint32]map[uint32][]uint32{}}
+}
+
+// intern returns the number of a text.
+func (x *index) intern(b []byte) uint32 {
+	if n, ok := x.number[string(b)]; ok {
+		return n
+	}
+	s, n := string(b), uint32(len(x.texts))
+	x.texts = append(x.texts, s)
+	x.number[s] = n
+	return n
+}
+
+// add adds a series, whose id is above all others, and returns its labels as numbers of texts: name, value, ….
+func (x *index) add(id uint32, h hash, labels []byte) ([]uint32, bool) {
+	var pairs []uint32
+	ok := decodeLabels(labels, func(name, value []byte) {
+		pairs = append(pairs, x.intern(name), x.intern(value))
+	})
+	if !ok {
+		return nil, false
+	}
+	x.ids[h] = id
+	for i := 0; i < len(pairs); i += 2 {
+		values := x.values[pairs[i]]
+		if values == nil {
+			values = map[uint32][]uint32{}
+			x.values[pairs[i]] = values
+		}
+		values[pairs[i+1]] = append(values[pairs[i+1]], id)
+	}
+	return slices.Clip(pairs), true
+}
+
+// sortIDs makes the ids ascending after series were added in any order.
+func (x *index) sortIDs() {
+	for _, values := range x.values {
+		for _, ids := range values {
+			slices.Sort(ids)
+		}
+	}
+}
+
+// labels returns the labels that add has returned as numbers.
+func (x *index) labels(pairs []uint32) Labels {
+	l := make(Labels, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		l = append(l, Label{x.texts[pairs[i]], x.texts[pairs[i+1]]})
+	}
+	return l
+}
+
+// find returns the ids of the series that match, ascending. Series have the ids from 1 to last. The result must not
+// be modified.
+func (x *index) find(match []Matcher, last uint32) []uint32 {
+	var some [][]uint32 // to be in all of them
+	var none [][]uint32 // to be in none of them
+	for _, m := range match {
+		ids, without := x.list(m)
+		if without {
+			none = append(none, ids)
+		} else {
+			some = append(some, ids)
+		}
+	}
+	slices.SortFunc(some, func(a, b []uint32) int { return cmp.Compare(len(a), len(b)) })
+	var result []uint32
+	if len(some) == 0 {
+		result = make([]uint32, last)
+		for i := range result {
+			result[i] = uint32(i) + 1
+		}
+	} else {
+		result = some[0]
+		for _, ids := range some[1:] {
+			result = both(result, ids)
+		}
+	}
+	for _, ids := range none {
+		result = except(result, ids)
+	}
+	return result
+}
+
+// list returns the ids of the series that m selects, or if without is set, those of all others.
+func (x *index) list(m Matcher) (ids []uint32, without bool) {
+	without = m.Matches("") // then those without the label match
+	name, ok := x.number[m.Name]
+	values := x.values[name]
+	if !ok || len(values) == 0 {
+		return nil, without
+	}
+	var lists [][]uint32
+	if only, ok := m.only(); ok {
+		for _, value := range only {
+			if n, ok := x.number[value]; ok && len(values[n]) > 0 {
+				lists = append(lists, values[n])
+			}
+		}
+	} else {
+		for n, ids := range values {
+			if m.Matches(x.texts[n]) != without {
+				lists = append(lists, ids)
+			}
+		}
+	}
+	return union(lists), without
+}
+
+// only returns the values that list has to look at, if they are few.
+func (m Matcher) only() ([]string, bool) {
+	switch {
+	case m.Op == Equal && m.Value != "", m.Op == NotEqual && m.Value != "":
+		return []string{m.Value}, true
+	case m.set != nil && !slices.Contains(m.set, ""):
+		return m.set, true
+	}
+	return nil, false
+}
+
+// union returns the ids that are in any of the lists, which have none in common.
+func union(lists [][]uint32) []uint32 {
+	switch len(lists) {
+	case 0:
+		return nil
+	case 1:
+		return lists[0]
+	}
+	n := 0
+	for _, ids := range lists {
+		n += len(ids)
+	}
+	all := make([]uint32, 0, n)
+	for _, ids := range lists {
+		all = append(all, ids...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// both returns the ids that are in a and in b. a is the shorter one.
+func both(a, b []uint32) []uint32 {
+	out := make([]uint32, 0, len(a))
+	if len(b) > 32*len(a) {
+		for _, id := range a {
+			i, found := slices.BinarySearch(b, id)
+			if b = b[i:]; found {
+				out = append(out, id)
+			}
+		}
+		return out
+	}
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] < b[0]:
+			a = a[1:]
+		case a[0] > b[0]:
+			b = b[1:]
+		default:
+			out = append(out, a[0])
+			a, b = a[1:], b[1:]
+		}
+	}
+	return out
+}
+
+// except returns the ids that are in a and not in b.
+func except(a, b []uint32) []uint32 {
+	if len(b) == 0 {
+		return a
+	}
+	out := make([]uint32, 0, len(a))
+	for _, id := range a {
+		for len(b) > 0 && b[0] < id {
+			b = b[1:]
+		}
+		if len(b) == 0 || b[0] != id {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// names returns the names of labels, sorted.
+func (x *index) names() []string {
+	out := make([]string, 0, len(x.values))
+	for n := range x.values {
+		out = append(out, x.texts[n])
+	}
+	slices.Sort(out)
+	return out
+}
+
+// valuesOf returns the values of a label, sorted.
+func (x *index) valuesOf(name string) []string {
+	n, ok := x.number[name]
+	if !ok {
+		return nil
+	}
+	out := make([]string, 0, len(x.values[n]))
+	for v := range maps.Keys(x.values[n]) {
+		out = append(out, x.texts[v])
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,250 @@
+package series
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Maintenance has three stages, each in transactions that check a lease: one node at a time works on a collection.
+//
+//  1. seal: the samples of a full generation become parts, one for each bucket, and its batches are removed.
+//  2. merge: parts of the same bucket and level become one of the next level.
+//  3. expire: the parts of buckets before the retention are removed.
+//
+// Blocks that no part names are invisible, so they can be written, and removed, in many transactions. What a crash
+// leaves of them is removed by the next node that takes the lease, or by the same one when it starts again.
+
+// errHeld: another node works on the collection, or this one no longer may.
+var errHeld = errors.New("series: another node has the lease")
+
+// partNumbers is how many numbers of parts one job reserves.
+const partNumbers = 1 << 20
+
+// worker works on one collection.
+type worker struct {
+	s     *Store
+	no    uint32
+	id    [16]byte // of this process
+	clean bool     // what crashes have left was removed since the lease was taken
+}
+
+// maintain works until ctx ends.
+func (db *DB) maintain(ctx context.Context) {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	workers := map[string]*worker{}
+	timer := time.NewTicker(workPause)
+	defer timer.Stop()
+	for {
+		for _, name := range db.Names() {
+			s, err := db.Collection(name)
+			if err != nil {
+				continue
+			}
+			w := workers[name]
+			if w == nil {
+				w = &worker{s: s, id: id}
+				workers[name] = w
+			}
+			if err := w.work(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errHeld) && !engine.Retryable(err) {
+				db.o.Logger.Error("series cannot be compressed", "collection", name, "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			for _, w := range workers {
+				w.release()
+			}
+			return
+		case <-timer.C:
+		case <-db.wake:
+		}
+	}
+}
+
+// work does all that is to be done.
+func (w *worker) work(ctx context.Context) error {
+	for {
+		no, h := w.s.state()
+		if no == 0 {
+			return nil
+		}
+		w.no = no
+		job := w.next(h)
+		if job == nil {
+			return nil
+		}
+		first, err := w.take(ctx)
+		if err != nil {
+			return err
+		}
+		if err := job(ctx, first); err != nil {
+			return err
+		}
+	}
+}
+
+// next returns what to do next, nil for nothing. It gets the first of the numbers that it may give to parts.
+func (w *worker) next(h *head) func(ctx context.Context, first uint64) error {
+	if gen, ids := h.full(); gen != 0 {
+		return func(ctx context.Context, first uint64) error { return w.seal(ctx, h, gen, ids, first) }
+	}
+	parts := h.allParts()
+	if old := w.expired(parts); len(old) > 0 {
+		return func(ctx context.Context, _ uint64) error { return w.replace(ctx, old, nil) }
+	}
+	if some := w.mergeable(parts); len(some) > 0 {
+		return func(ctx context.Context, first uint64) error { return w.merge(ctx, some, first) }
+	}
+	return nil
+}
+
+// update runs a transaction in which this worker has the lease, and waits until this node has applied it.
+func (w *worker) update(ctx context.Context, fn func(tx engine.Tx) error) error {
+	pos, err := w.s.db.eng.Update(ctx, func(tx engine.Tx) error {
+		if err := w.hold(tx); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+	if err != nil {
+		if errors.Is(err, errHeld) {
+			w.clean = false
+		}
+		return err
+	}
+	return w.s.db.wait(ctx, pos)
+}
+
+// hold takes or extends the lease.
+func (w *worker) hold(tx engine.Tx) error {
+	k := keyOf(keyWorker, w.no)
+	val, ok, err := tx.Get(k)
+	if err != nil {
+		return err
+	}
+	now := tx.Now()
+	if ok && len(val) == 24 && [16]byte(val) != w.id && int64(binary.BigEndian.Uint64(val[16:])) > now.UnixNano() {
+		return errHeld
+	}
+	until := now.Add(w.s.db.o.lease).UnixNano()
+	return tx.Put(k, binary.BigEndian.AppendUint64(slices.Clone(w.id[:]), uint64(until)))
+}
+
+// release gives the lease back, so that the next start need not wait for its end.
+func (w *worker) release() {
+	if w.no == 0 || !w.clean {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = w.s.db.eng.Update(ctx, func(tx engine.Tx) error {
+		if err := w.hold(tx); err != nil {
+			return err
+		}
+		return tx.Delete(keyOf(keyWorker, w.no))
+	}) // otherwise it ends by itself
+}
+
+// take takes the lease and reserves numbers of parts. It removes what a crash has left first.
+func (w *worker) take(ctx context.Context) (first uint64, err error) {
+	for !w.clean {
+		more := false
+		err := w.update(ctx, func(tx engine.Tx) error {
+			var err error
+			more, err = removeOrphans(tx, w.no)
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		w.clean = !more
+	}
+	err = w.update(ctx, func(tx engine.Tx) error {
+		m, err := readMeta(tx, w.no)
+		if err != nil {
+			return err
+		}
+		first = m.part + 1
+		m.part += partNumbers
+		return m.put(tx, w.no)
+	})
+	return first, err
+}
+
+// removals is how many keys one transaction removes.
+const removals = 1000
+
+// removeOrphans removes blocks that no part names, and reports whether there are more.
+func removeOrphans(tx engine.Tx, no uint32) (more bool, err error) {
+	named := map[uint64]bool{}
+	prefix := keyOf(keyPart, no)
+	for p, err := range tx.Scan(prefix, engine.PrefixEnd(prefix)) {
+		if err != nil {
+			return false, err
+		}
+		named[numbersOf(p.Key)[1]] = true
+	}
+	blocks := keyOf(keyBlock, no)
+	for lo := blocks; ; {
+		part, ok, err := firstPart(tx, lo, engine.PrefixEnd(blocks))
+		if err != nil || !ok {
+			return false, err
+		}
+		if !named[part] {
+			if more, err := removePart(tx, no, part); err != nil || more {
+				return more, err
+			}
+		}
+		lo = keyOf(keyBlock, no, part+1)
+	}
+}
+
+// firstPart returns the part of the first block from lo on.
+func firstPart(tx engine.Tx, lo, hi []byte) (part uint64, ok bool, err error) {
+	for p, err := range tx.Scan(lo, hi) {
+		if err != nil {
+			return 0, false, err
+		}
+		return numbersOf(p.Key)[0], true, nil
+	}
+	return 0, false, nil
+}
+
+// removePart removes blocks of a part, and reports whether there are more.
+func removePart(tx engine.Tx, no uint32, part uint64) (more bool, err error) {
+	keys, more, err := keysOf(tx, keyOf(keyBlock, no, part), removals)
+	if err != nil {
+		return false, err
+	}
+	return more, remove(tx, keys)
+}
+
+// keysOf returns up to most keys with a prefix, and whether there are more.
+func keysOf(tx engine.Tx, prefix []byte, most int) (keys [][]byte, more bool, err error) {
+	for p, err := range tx.Scan(prefix, engine.PrefixEnd(prefix)) {
+		if err != nil {
+			return nil, false, err
+		}
+		if len(keys) == most {
+			return keys, true, nil
+		}
+		keys = append(keys, slices.Clone(p.Key))
+	}
+	return keys, false, nil
+}
+
+func remove(tx engine.Tx, keys [][]byte) error {
+	for _, k := range keys {
+		if err := tx.Delete(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}

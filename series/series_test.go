@@ -1,0 +1,223 @@
+package series
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/seed"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/feed"
+)
+
+// now is the clock of the tests.
+var now = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+
+// open returns a running DB with some collections on an engine.
+func open(t testing.TB, eng engine.Engine, o Options, cs ...Collection) []*Store {
+	t.Helper()
+	f, err := feed.New(eng, feed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Feed = f
+	if o.Now == nil {
+		o.Now = func() time.Time { return now }
+	}
+	db, err := New(eng, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stores := make([]*Store, len(cs))
+	for i, c := range cs {
+		if stores[i], err = db.Use(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { _ = f.Run(ctx) })
+	work.Go(func() { _ = db.Run(ctx) })
+	t.Cleanup(func() { cancel(); work.Wait() })
+	return stores
+}
+
+func labels(t testing.TB, name string, pairs ...string) Labels {
+	t.Helper()
+	var l []Label
+	for i := 0; i < len(pairs); i += 2 {
+		l = append(l, Label{pairs[i], pairs[i+1]})
+	}
+	out, err := NewLabels(name, l...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// model is what a collection must have.
+type model map[string]map[int64]uint64 // labels → time → bits of the value
+
+func (m model) check(t *testing.T, s *Store, q Query, pick func(Labels) bool) {
+	t.Helper()
+	got, err := s.Select(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	for name, samples := range m {
+		_ = name
+		if len(samples) > 0 {
+			want++
+		}
+	}
+	have := map[string]bool{}
+	for _, x := range got {
+		name := x.Labels.String()
+		have[name] = true
+		samples := m[name]
+		times := slices.Sorted(maps.Keys(samples))
+		times = slices.DeleteFunc(times, func(at int64) bool {
+			return !q.From.IsZero() && at < q.From.UnixNano() || !q.To.IsZero() && at > q.To.UnixNano()
+		})
+		if !slices.Equal(x.Times, times) {
+			t.Fatalf("%s has %d times, want %d", name, len(x.Times), len(times))
+		}
+		for i, at := range x.Times {
+			if math.Float64bits(x.Values[i]) != samples[at] {
+				t.Fatalf("%s at %s is %v, want %v", name, stamp(at), x.Values[i], math.Float64frombits(samples[at]))
+			}
+		}
+	}
+	if pick == nil && q.From.IsZero() && q.To.IsZero() && len(have) != want {
+		t.Fatalf("%d series, want %d", len(have), want)
+	}
+}
+
+// TestModel: random batches, sealed in small generations and merged, read back as a map would have them, also by a
+// second process that starts in between.
+func TestModel(t *testing.T) {
+	rng := seed.Rand(t)
+	eng := testengine.Open(t, testengine.Options{})
+	o := Options{generation: 500, fanIn: 3}
+	s := open(t, eng, o, Collection{Name: "c"})[0]
+	m := model{}
+	var all []Labels
+	for i := range 30 {
+		all = append(all, labels(t, fmt.Sprintf("m%d", i%5), "host", fmt.Sprint(i)))
+	}
+	var ids []ID
+	for round := range 60 {
+		if round%20 == 0 {
+			var err error
+			if ids, err = s.Define(t.Context(), all[:10+round/2]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var b Batch
+		for range rng.IntN(200) {
+			i := rng.IntN(len(ids))
+			at := now.Add(-time.Duration(rng.IntN(1000)) * 10 * time.Minute).UnixNano()
+			v := value(rng)
+			b.Add(ids[i], at, v)
+			name := all[i].String()
+			if m[name] == nil {
+				m[name] = map[int64]uint64{}
+			}
+			m[name][at] = math.Float64bits(v)
+		}
+		if _, err := s.Append(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+		if round%7 == 0 {
+			from := now.Add(-time.Duration(rng.IntN(7*24)) * time.Hour)
+			m.check(t, s, Query{}, nil)
+			m.check(t, s, Query{From: from, To: from.Add(time.Duration(rng.IntN(48)) * time.Hour)}, nil)
+		}
+		if round%25 == 24 {
+			m.check(t, open(t, eng, o, Collection{Name: "c"})[0], Query{}, nil)
+		}
+	}
+	eventually.True(t, "full generations are sealed, and parts merged", func() bool {
+		st := s.Stats()
+		return st.Unsealed < 1000 && st.Parts < 60
+	})
+	m.check(t, s, Query{}, nil)
+	noOrphans(t, s)
+}
+
+// noOrphans: in the end each block belongs to a part, and sealed batches are gone.
+func noOrphans(t *testing.T, s *Store) {
+	t.Helper()
+	var last string
+	defer func() {
+		if t.Failed() {
+			t.Log(last)
+		}
+	}()
+	eventually.True(t, "only what is named is left", func() bool {
+		last = leftovers(t, s)
+		return last == ""
+	})
+}
+
+// leftovers names something that nothing needs any longer, "" if there is nothing.
+func leftovers(t *testing.T, s *Store) (what string) {
+	t.Helper()
+	no, _ := s.state()
+	_, err := s.db.eng.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
+		what = ""
+		named := map[uint64]bool{}
+		for p, err := range tx.Scan(keyOf(keyPart, no), keyOf(keyPart, no+1)) {
+			if err != nil {
+				return err
+			}
+			named[numbersOf(p.Key)[1]] = true
+		}
+		for p, err := range tx.Scan(keyOf(keyBlock, no), keyOf(keyBlock, no+1)) {
+			if err != nil {
+				return err
+			}
+			if n := numbersOf(p.Key)[0]; !named[n] {
+				what = fmt.Sprintf("a block of part %d, which is none", n)
+			}
+		}
+		m, err := readMeta(tx, no)
+		if err != nil {
+			return err
+		}
+		for p, err := range tx.Scan(keyOf(keyBatch, no), keyOf(keyBatch, no+1)) {
+			if err != nil {
+				return err
+			}
+			if n := numbersOf(p.Key)[0]; n <= m.sealed {
+				what = fmt.Sprintf("a batch of generation %d, but %d is sealed", n, m.sealed)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return what
+}
+
+func value(rng *rand.Rand) float64 {
+	switch rng.IntN(8) {
+	case 0:
+		return []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 0, math.MaxFloat64, math.SmallestNonzeroFloat64, 1 << 60}[rng.IntN(8)]
+	case 1:
+		return rng.NormFloat64()
+	case 2:
+		return float64(rng.IntN(10000)) / 100
+	}
+	return float64(rng.IntN(100))
+}

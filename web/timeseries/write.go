@@ -1,0 +1,274 @@
+package timeseries
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/series"
+	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/problem"
+	"github.com/skerrydb/skerry/web/timeseries/lineproto"
+)
+
+// busyAgain is the Retry-After, in seconds, of a write that came too fast.
+const busyAgain = "2"
+
+// skippedHeader says how many strings of a write were left out: a sample is a number.
+const skippedHeader = "X-Skerry-Skipped-Strings"
+
+func (f *Face) writeV1(c *web.Context) error {
+	return f.write(c, c.Query("db").String(), map[string]time.Duration{
+		"": 1, "n": 1, "ns": 1, "u": time.Microsecond, "us": time.Microsecond, "µ": time.Microsecond,
+		"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour,
+	})
+}
+
+func (f *Face) writeV2(c *web.Context) error {
+	return f.write(c, c.Query("bucket").String(), map[string]time.Duration{
+		"": 1, "ns": 1, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
+	})
+}
+
+// write stores the lines of a body. Lines that are refused do not prevent the others from being stored.
+func (f *Face) write(c *web.Context, collection string, precisions map[string]time.Duration) error {
+	store, err := f.store(c, collection, true)
+	if err != nil {
+		return err
+	}
+	precision, ok := precisions[c.Query("precision").String()]
+	if !ok {
+		return engine.Errorf(engine.CodeInvalid, "the precision %.20q is not one of ns, us, ms and s", c.Query("precision").String())
+	}
+	body, err := c.ReadBody()
+	if err != nil {
+		return err
+	}
+	if body, err = decompressed(c.Request.Header.Get("Content-Encoding"), body); err != nil {
+		return err
+	}
+	w := writers.Get().(*writer)
+	defer writers.Put(w)
+	pos, err := w.write(c, store, f.known.of(store), body, precision)
+	if err != nil {
+		if engine.CodeOf(err) == series.CodeBusy {
+			c.Header().Set("Retry-After", busyAgain)
+		}
+		return err
+	}
+	if pos != 0 {
+		c.Header().Set("X-Skerry-Position", strconv.FormatUint(uint64(pos), 10))
+	}
+	if w.strings > 0 {
+		c.Header().Set(skippedHeader, strconv.Itoa(w.strings))
+	}
+	if w.refused == 0 {
+		return c.NoContent()
+	}
+	return w.report(c)
+}
+
+// decompressed returns a body without its Content-Encoding.
+func decompressed(coding string, body []byte) ([]byte, error) {
+	switch strings.ToLower(coding) {
+	case "", "identity":
+		return body, nil
+	case "gzip":
+	default:
+		return nil, engine.Errorf(engine.CodeInvalid, "the Content-Encoding %.20q is not gzip or identity", coding)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, engine.Errorf(engine.CodeInvalid, "the body is not gzip: %v", err)
+	}
+	out, err := io.ReadAll(io.LimitReader(z, MaxBody+1))
+	switch {
+	case err != nil:
+		return nil, engine.Errorf(engine.CodeInvalid, "the body is not whole gzip: %v", err)
+	case len(out) > MaxBody:
+		return nil, engine.Errorf(problem.CodeBodyTooLarge, "the body has more than %d bytes when it is decompressed", MaxBody)
+	}
+	return out, nil
+}
+
+var writers = sync.Pool{New: func() any { return new(writer) }}
+
+// writer stores the lines of one body. It is reused.
+type writer struct {
+	parser  lineproto.Parser
+	line    lineproto.Line
+	batch   series.Batch
+	missing []missing
+	listed  map[missing]error // why the series of the fields in missing cannot be had, nil if they can
+	lines   int               // seen so far
+	stored  int               // with at least one sample
+	refused int
+	strings int
+	faults  []lineFault
+}
+
+// lineFault is one refused line.
+type lineFault struct {
+	Line   int         `json:"line"` // from 1
+	Code   engine.Code `json:"code"`
+	Detail string      `json:"detail"`
+}
+
+func (w *writer) reset() {
+	w.batch.Reset()
+	w.missing = w.missing[:0]
+	w.lines, w.stored, w.refused, w.strings, w.faults = 0, 0, 0, 0, w.faults[:0]
+}
+
+// write reads the body once if all series are known. Otherwise it defines those that are not, and reads the body
+// again, so that samples stay in their order.
+func (w *writer) write(ctx context.Context, s *series.Store, k *known, body []byte, precision time.Duration) (engine.Position, error) {
+	w.listed = nil
+	w.read(s, k, body, precision)
+	if len(w.missing) > 0 {
+		if err := w.define(ctx, s, k); err != nil {
+			return 0, err
+		}
+		w.read(s, k, body, precision)
+	}
+	return s.Append(ctx, &w.batch)
+}
+
+// define defines the missing series.
+func (w *writer) define(ctx context.Context, s *series.Store, k *known) error {
+	var some []missing
+	var labels []series.Labels
+	for _, m := range w.missing {
+		l, err := m.labels()
+		if err != nil {
+			w.listed[m] = err
+			continue
+		}
+		some, labels = append(some, m), append(labels, l)
+	}
+	ids, err := s.Define(ctx, labels)
+	if err != nil && engine.CodeOf(err) != series.CodeTooManySeries {
+		return err
+	}
+	for i, id := range ids {
+		if id == 0 {
+			w.listed[some[i]] = err
+		}
+	}
+	k.add(some, ids)
+	return nil
+}
+
+// read gathers the samples of all lines whose series are known, and what is missing.
+func (w *writer) read(s *series.Store, k *known, body []byte, precision time.Duration) {
+	w.reset()
+	oldest, newest := s.Bounds()
+	now := time.Now().Truncate(precision).UnixNano()
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for len(body) > 0 {
+		var line []byte
+		line, body = lineproto.NextLine(body)
+		w.lines++
+		if lineproto.Blank(line) {
+			continue
+		}
+		if err := w.parser.Parse(line, precision, &w.line); err != nil {
+			w.refuse(engine.CodeInvalid, err)
+			continue
+		}
+		if !w.line.HasTime {
+			w.line.Time = now
+		}
+		if w.line.Time < oldest || w.line.Time > newest {
+			w.refuse("", s.Check(w.line.Time))
+			continue
+		}
+		w.add(k.lines[string(w.line.Series)])
+	}
+}
+
+// add adds the samples of a line, all or none.
+func (w *writer) add(fields []field) {
+	var failed error
+	known := true
+	for i := range w.line.Fields {
+		f := &w.line.Fields[i]
+		if f.Kind == lineproto.String {
+			continue
+		}
+		if _, ok := find(fields, i, f.Key); ok {
+			continue
+		}
+		m := missing{string(w.line.Series), string(f.Key)}
+		err, seen := w.listed[m]
+		if !seen {
+			if w.listed == nil {
+				w.listed = map[missing]error{}
+			}
+			w.listed[m] = nil
+			w.missing = append(w.missing, m)
+		}
+		failed = cmp.Or(failed, err)
+		known = false
+	}
+	if failed != nil {
+		w.refuse(engine.CodeInvalid, failed)
+	}
+	if !known {
+		return
+	}
+	any := false
+	for i := range w.line.Fields {
+		f := &w.line.Fields[i]
+		if f.Kind == lineproto.String {
+			w.strings++
+			continue
+		}
+		id, _ := find(fields, i, f.Key)
+		w.batch.Add(id, w.line.Time, f.Value)
+		any = true
+	}
+	if any {
+		w.stored++
+	}
+}
+
+// refuse reports the current line. The code is that of an error without one.
+func (w *writer) refuse(code engine.Code, err error) {
+	w.refused++
+	if len(w.faults) >= MaxReported {
+		return
+	}
+	detail := err.Error()
+	if e := (*engine.Error)(nil); errors.As(err, &e) {
+		code, detail = e.Code, e.Msg
+	}
+	w.faults = append(w.faults, lineFault{w.lines, code, detail})
+}
+
+// report responds with the lines that were refused. Clients of InfluxDB read the text from message or error.
+func (w *writer) report(c *web.Context) error {
+	text := fmt.Sprintf("partial write: %d lines were refused and %d stored; line %d: %s", w.refused, w.stored, w.faults[0].Line, w.faults[0].Detail)
+	return c.JSON(http.StatusBadRequest, struct {
+		problem.Problem
+		Errors  []lineFault `json:"errors"`
+		Refused int         `json:"refused"`
+		Stored  int         `json:"stored"`
+		Message string      `json:"message"`
+		Error   string      `json:"error"`
+	}{
+		problem.Problem{Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Code: series.CodePartial, Detail: text, RequestID: c.RequestID()},
+		w.faults, w.refused, w.stored, text, text,
+	})
+}
