@@ -103,8 +103,7 @@ type encoder struct {
 // decoder holds the rest of the data and the scratch space of Decode.
 type decoder struct {
 	reader
-	codes [blockSize]uint64
-	ints  [blockSize]int64
+	ints [blockSize]int64
 }
 
 // reader reads from the front of data. After the first failure, bad is set and everything reads

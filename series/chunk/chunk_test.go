@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -261,6 +262,26 @@ func TestDamage(t *testing.T) {
 		}
 		if _, _, err := Decode(append(data, 0), nil, nil); !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("a byte too many: %v", err)
+		}
+	}
+}
+
+// TestMutations changes some bytes of long chunks.
+func TestMutations(t *testing.T) {
+	r := seed.Rand(t)
+	for range 60 {
+		n := randomLength(r)
+		data := check(t, randomTimes(r, n), randomValues(r, n))
+		for range 40 {
+			damaged := bytes.Clone(data)
+			for range 1 + r.IntN(4) {
+				i := r.IntN(len(data))
+				if r.IntN(2) == 0 {
+					i = r.IntN(min(len(data), 60)) // headers
+				}
+				damaged[i] = byte(r.IntN(256))
+			}
+			probe(t, damaged)
 		}
 	}
 }

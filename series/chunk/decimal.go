@@ -71,7 +71,11 @@ func (e *encoder) scale(values []float64, exponent int) (exceptions, wanted int)
 	ints, power := e.ints[:len(values)], powers[exponent]
 	var last int64
 	for i, v := range values {
-		x, ok := decimal(v, power)
+		var ok bool
+		x := int64(v) // not used if it is out of range
+		if ok = exponent == 0 && math.Float64bits(float64(x)) == math.Float64bits(v) && x != math.MaxInt64; !ok {
+			x, ok = decimal(v, power)
+		}
 		if !ok {
 			if exceptions++; exceptions <= 16 {
 				wanted = max(wanted, digits(v))
@@ -121,6 +125,7 @@ func (d *decoder) decimals(out []float64, exponent int, excepted bool) {
 	if d.bad {
 		return
 	}
+	out = out[:len(ints)] // saves the bounds checks
 	if exponent == 0 {
 		for i, x := range ints {
 			out[i] = float64(x)

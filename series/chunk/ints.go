@@ -114,23 +114,47 @@ func bestWidth(count *[65]int, n int) (width, cost int) {
 	return width, cost
 }
 
-// planBlock returns the cheapest plan for x. It leaves the differences of x in e.deltas.
+// planBlock returns a plan for x: the cheapest for x or for its differences, whichever a part of
+// them, if x is long, says is smaller. It leaves the differences of x in e.deltas.
 func (e *encoder) planBlock(x []int64) plan {
-	p := planInts(x)
-	if p.cost <= 64 || len(x) < 2 {
-		return p
+	if len(x) < 2 {
+		return planInts(x)
 	}
 	deltas := e.deltas[:len(x)-1]
 	for i := range deltas {
 		deltas[i] = x[i+1] - x[i]
 	}
-	q := planInts(deltas)
-	q.flags |= intsDelta
-	q.cost += 8 * varintLen(x[0])
-	if q.cost < p.cost {
-		return q
+	first := 8 * varintLen(x[0])
+	long := len(x) > roughParts*roughRun
+	if long && roughSize(x) <= roughSize(deltas)+first {
+		return planInts(x)
+	}
+	p := planInts(deltas)
+	p.flags |= intsDelta
+	p.cost += first
+	if !long {
+		if q := planInts(x); q.cost <= p.cost {
+			return q
+		}
 	}
 	return p
+}
+
+// roughSize looks at so many parts of so many integers.
+const roughParts, roughRun = 8, 32
+
+// roughSize estimates the size of s in bits.
+func roughSize(s []int64) int {
+	middle := median(s)
+	var count [65]int
+	for i := range roughParts {
+		from := i * (len(s) - roughRun) / (roughParts - 1)
+		for _, x := range s[from : from+roughRun] {
+			count[bits.Len64(zigzag(x-middle))]++
+		}
+	}
+	_, size := bestWidth(&count, roughParts*roughRun)
+	return size * len(s) / (roughParts * roughRun)
 }
 
 // appendInts appends the block of x.
@@ -213,48 +237,47 @@ func (d *decoder) intBlock(out []int64) {
 		return
 	}
 	var first int64
-	s := out
+	s := out // the codes and then, in their place, the integers
 	if flags&intsDelta != 0 {
 		first = d.varint()
 		out[0] = first
 		s = out[1:]
 	}
 	base := d.varint()
-	codes := d.codes[:len(s)]
 	patches := reader{}
 	if flags&intsPatched != 0 {
 		patches.data = d.data
 		d.skipPatches(len(s))
 	}
 	if flags&intsPrefix != 0 {
-		d.prefixes(codes, width+1)
+		d.prefixes(s, width+1)
 		width = 0
 	} else {
-		unpack(codes, d.take((len(s)*width+7)/8), width)
+		unpack(s, d.take((len(s)*width+7)/8), width)
 	}
 	if d.bad {
 		return
 	}
 	if flags&intsPatched != 0 {
-		patches.patch(codes, width)
+		patches.patch(s, width)
 	}
 	switch flags & (intsDelta | intsZigzag) {
 	case 0:
-		for i, c := range codes {
-			s[i] = base + int64(c)
+		for i, c := range s {
+			s[i] = base + c
 		}
 	case intsZigzag:
-		for i, c := range codes {
-			s[i] = base + unzigzag(c)
+		for i, c := range s {
+			s[i] = base + unzigzag(uint64(c))
 		}
 	case intsDelta:
-		for i, c := range codes {
-			first += base + int64(c)
+		for i, c := range s {
+			first += base + c
 			s[i] = first
 		}
 	case intsDelta | intsZigzag:
-		for i, c := range codes {
-			first += base + unzigzag(c)
+		for i, c := range s {
+			first += base + unzigzag(uint64(c))
 			s[i] = first
 		}
 	}
@@ -280,10 +303,10 @@ func (d *decoder) skipPatches(n int) {
 }
 
 // patch adds the patches, which skipPatches has checked, to the codes.
-func (r *reader) patch(codes []uint64, width int) {
+func (r *reader) patch(codes []int64, width int) {
 	at := uint64(0)
 	for range r.uvarint() {
 		at += r.uvarint()
-		codes[at] |= r.uvarint() << width
+		codes[at] |= int64(r.uvarint() << width)
 	}
 }

@@ -27,7 +27,7 @@ func appendPacked(dst []byte, codes []uint64, width int) []byte {
 }
 
 // unpack decodes the codes from data, which has as many bytes as they take.
-func unpack(codes []uint64, data []byte, width int) {
+func unpack(codes []int64, data []byte, width int) {
 	if width == 0 || len(data) == 0 {
 		clear(codes)
 		return
@@ -43,7 +43,7 @@ func unpack(codes []uint64, data []byte, width int) {
 		if at+8 > uint(len(data)) {
 			break
 		}
-		codes[i] = binary.LittleEndian.Uint64(data[at:at+8:at+8]) >> (bit & 7) & mask
+		codes[i] = int64(binary.LittleEndian.Uint64(data[at:at+8:at+8]) >> (bit & 7) & mask)
 		bit += w
 	}
 	var tail [16]byte // the last codes end within 8 bytes of the end
@@ -52,20 +52,20 @@ func unpack(codes []uint64, data []byte, width int) {
 		bit &= 7
 	}
 	for ; i < len(codes); i++ {
-		codes[i] = binary.LittleEndian.Uint64(tail[bit>>3:]) >> (bit & 7) & mask
+		codes[i] = int64(binary.LittleEndian.Uint64(tail[bit>>3:]) >> (bit & 7) & mask)
 		bit += w
 	}
 }
 
 // unpackWide decodes codes that may spread over nine bytes.
-func unpackWide(codes []uint64, data []byte, w uint, mask uint64) {
+func unpackWide(codes []int64, data []byte, w uint, mask uint64) {
 	bit := uint(0)
 	for i := range codes {
 		var b [16]byte
 		copy(b[:9], data[bit>>3:])
 		c := binary.LittleEndian.Uint64(b[:]) >> (bit & 7)
 		c |= uint64(b[8]) << (64 - bit&7)
-		codes[i] = c & mask
+		codes[i] = int64(c & mask)
 		bit += w
 	}
 }

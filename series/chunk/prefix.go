@@ -149,7 +149,7 @@ func appendPrefixes(dst []byte, codes []uint64, lengths []uint8) []byte {
 }
 
 // prefixes decodes n lengths and the codes.
-func (d *decoder) prefixes(codes []uint64, n int) {
+func (d *decoder) prefixes(codes []int64, n int) {
 	var lengths prefixLengths
 	for i, b := range d.take((n + 1) / 2) {
 		lengths[2*i] = b & 15
@@ -188,7 +188,7 @@ func (d *decoder) prefixes(codes []uint64, n int) {
 
 // readPrefixes decodes the codes from the front of data and returns the number of bits read,
 // which may be more than data has.
-func readPrefixes(codes []uint64, data []byte, table *[prefixSpace]uint16) uint {
+func readPrefixes(codes []int64, data []byte, table *[prefixSpace]uint16) uint {
 	at := uint(0)
 	for len(codes) >= 6 {
 		from := at >> 3
@@ -196,10 +196,10 @@ func readPrefixes(codes []uint64, data []byte, table *[prefixSpace]uint16) uint 
 			break
 		}
 		window := binary.LittleEndian.Uint64(data[from:from+8:from+8]) >> (at & 7)
-		six := (*[6]uint64)(codes) // 54 of at least 57 bits
+		six := (*[6]int64)(codes) // 54 of at least 57 bits
 		for i := range six {
 			t := table[window%prefixSpace]
-			six[i] = uint64(t >> 4)
+			six[i] = int64(t >> 4)
 			window >>= t & 15
 			at += uint(t & 15)
 		}
@@ -207,7 +207,7 @@ func readPrefixes(codes []uint64, data []byte, table *[prefixSpace]uint16) uint 
 	}
 	for i := range codes {
 		t := table[peek(data, at)%prefixSpace]
-		codes[i] = uint64(t >> 4)
+		codes[i] = int64(t >> 4)
 		at += uint(t & 15)
 	}
 	return at

@@ -197,7 +197,7 @@ func benchmarkShapes(b *testing.B, fn func(b *testing.B, times []int64, values [
 		name string
 		make func(r *rand.Rand) func() float64
 	}{
-		{"cpu-only", cpuOnly[0].make}, {"counter", devops[1].make}, {"latitude", iot[0].make},
+		{"cpu-only", cpuOnly[0].make}, {"jitter", cpuOnly[0].make}, {"counter", devops[1].make}, {"latitude", iot[0].make},
 		{"floats", percent}, {"random", shapes["bits"]}, {"mixture", shapes["special"]},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -206,6 +206,9 @@ func benchmarkShapes(b *testing.B, fn func(b *testing.B, times []int64, values [
 			times, values := regular(4096), make([]float64, 4096)
 			for i := range values {
 				values[i] = next()
+				if c.name == "jitter" { // of milliseconds
+					times[i] += r.Int64N(100) * 1e6
+				}
 			}
 			b.ReportAllocs()
 			fn(b, times, values)
@@ -220,6 +223,7 @@ func BenchmarkAppend(b *testing.B) {
 		for b.Loop() {
 			data = Append(data[:0], times, values)
 		}
+		b.ReportMetric(float64(len(data))/float64(len(values)), "bytes/value")
 	})
 }
 

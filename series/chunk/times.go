@@ -1,6 +1,9 @@
 package chunk
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // Modes of times. On disk: do not change.
 const (
@@ -11,53 +14,81 @@ const (
 // unitsOfTime are the units of time in nanoseconds, by exponent. On disk: do not change.
 var unitsOfTime = [19]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
 
-// timeUnit returns the exponent of the largest unit that divides all differences of the times,
-// and whether the differences are equal.
-func timeUnit(times []int64) (exponent int, regular bool) {
+// divisor divides by 10^exponent without a division, which is slow: it shifts by the powers of
+// two and multiplies by the inverse of 5^exponent modulo 2^64. That is right for the multiples,
+// and for them only the quotient is not above the limit.
+type divisor struct {
+	exponent       int
+	inverse, limit uint64
+}
+
+func newDivisor(exponent int) divisor {
+	five := unitsOfTime[exponent] >> exponent
+	inverse := five // right in three bits, and each step doubles them
+	for range 5 {
+		inverse *= 2 - five*inverse
+	}
+	return divisor{exponent, inverse, math.MaxUint64 / five}
+}
+
+func (v *divisor) divide(x uint64) (quotient uint64, ok bool) {
+	quotient = (x >> v.exponent) * v.inverse
+	return quotient, quotient <= v.limit && x&(1<<v.exponent-1) == 0
+}
+
+// timeUnit returns a divisor by the largest unit that divides all differences of the times, and
+// whether the differences are equal.
+func timeUnit(times []int64) (unit divisor, regular bool) {
 	step := uint64(times[1]) - uint64(times[0])
 	e := len(unitsOfTime) - 1
 	for step%unitsOfTime[e] != 0 {
 		e--
 	}
-	regular = true
+	unit, regular = newDivisor(e), true
 	for i := 2; i < len(times); i++ {
 		d := uint64(times[i]) - uint64(times[i-1])
 		if d == step {
 			continue
 		}
 		regular = false
-		for d%unitsOfTime[e] != 0 {
-			e--
+		for _, ok := unit.divide(d); !ok; _, ok = unit.divide(d) {
+			unit = newDivisor(unit.exponent - 1)
 		}
 	}
-	return e, regular
+	return unit, regular
 }
 
 // appendTimes appends the header and the times.
 func (e *encoder) appendTimes(dst []byte, times []int64) []byte {
 	n := len(times)
-	exponent, mode := 0, byte(timesRegular)
+	var unit divisor
+	mode := byte(timesRegular)
 	if n > 1 {
 		var regular bool
-		if exponent, regular = timeUnit(times); !regular {
+		if unit, regular = timeUnit(times); !regular {
 			mode = timesOther
 		}
 	}
-	dst = append(dst, mode<<5|byte(exponent))
+	dst = append(dst, mode<<5|byte(unit.exponent))
 	dst = binary.AppendUvarint(dst, uint64(n-1))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(times[0]))
 	if n == 1 {
 		return dst
 	}
-	unit := unitsOfTime[exponent]
+	last := n - 1
 	if mode == timesRegular {
-		return binary.AppendUvarint(dst, (uint64(times[1])-uint64(times[0]))/unit)
+		last = 1
 	}
-	dst = binary.AppendUvarint(dst, (uint64(times[n-1])-uint64(times[0]))/unit)
+	length, _ := unit.divide(uint64(times[last]) - uint64(times[0]))
+	dst = binary.AppendUvarint(dst, length)
+	if mode == timesRegular {
+		return dst
+	}
 	for from := 1; from < n; from += blockSize {
 		m := min(n-from, blockSize)
 		for i := range e.ints[:m] {
-			e.ints[i] = int64((uint64(times[from+i]) - uint64(times[from+i-1])) / unit)
+			steps, _ := unit.divide(uint64(times[from+i]) - uint64(times[from+i-1]))
+			e.ints[i] = int64(steps)
 		}
 		dst = e.appendInts(dst, e.ints[:m])
 	}
@@ -79,16 +110,16 @@ func (d *decoder) times(out []int64, h header) {
 	rest := h.length // keeps times ascending and within the span of the header
 	for out = out[1:]; len(out) > 0 && !d.bad; {
 		m := min(len(out), blockSize)
-		ints := d.ints[:m]
-		d.intBlock(ints)
-		for i, step := range ints {
+		steps := out[:m]
+		d.intBlock(steps)
+		for i, step := range steps {
 			if uint64(step)-1 >= rest { // zero, or more than the rest
 				d.fail()
 				return
 			}
 			rest -= uint64(step)
 			t += uint64(step) * h.unit
-			out[i] = int64(t)
+			steps[i] = int64(t)
 		}
 		out = out[m:]
 	}
