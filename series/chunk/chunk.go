@@ -7,7 +7,8 @@
 // A chunk is a header, the times, and the values in blocks of 1024. All integers of fixed size
 // are little-endian; varint and uvarint are those of encoding/binary.
 //
-//	byte     time mode << 5 | exponent of the time unit, 10^exponent nanoseconds
+//	byte     time mode << 5 | exponent of the time unit, 10^exponent nanoseconds; modes from 2 up
+//	         are for later formats
 //	uvarint  number of samples - 1
 //	8 bytes  first time, in nanoseconds
 //	uvarint  constant step: the step; otherwise: last time - first time; in time units.
@@ -57,8 +58,9 @@ func Append(dst []byte, times []int64, values []float64) []byte {
 
 // Decode appends the samples of data, which must be exactly one chunk, to times and values and
 // returns the extended slices. If data is damaged in a way that shows, it returns ErrCorrupt and
-// the slices with their lengths unchanged. Damage that leaves a valid chunk is for a checksum of the caller to
-// detect. Decode never allocates for more than MaxSamples samples, and retains none of the slices.
+// the slices as they were, though their spare capacity may have been written to. Damage that
+// leaves a valid chunk is for a checksum of the caller to detect. Decode never allocates for more
+// than MaxSamples samples, and retains none of the slices.
 func Decode(data []byte, times []int64, values []float64) ([]int64, []float64, error) {
 	r := reader{data: data}
 	h := r.header()
@@ -82,7 +84,7 @@ func Decode(data []byte, times []int64, values []float64) ([]int64, []float64, e
 }
 
 // Info returns the number of samples of the chunk and its first and last times, in nanoseconds.
-// It reads the header only; damage behind it goes unnoticed.
+// It reads only the header, so damage after it goes unnoticed.
 func Info(data []byte) (n int, first, last int64, err error) {
 	r := reader{data: data}
 	h := r.header()
