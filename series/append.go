@@ -163,23 +163,7 @@ func (s *Store) Append(ctx context.Context, b *Batch) (engine.Position, error) {
 		return 0, err
 	}
 	val := append(b.encodeHeader(), b.data...)
-	pos, err := s.db.eng.Update(ctx, func(tx engine.Tx) error {
-		m, err := readMeta(tx, no)
-		if err != nil {
-			return err
-		}
-		if m.samples >= uint64(s.db.o.generation) || m.batches >= generationBatches {
-			m.generation++
-			m.samples, m.batches = 0, 0
-		}
-		m.seq++
-		m.batches++
-		m.samples += uint64(b.samples)
-		if err := tx.Put(keyOf(keyBatch, no, m.generation, m.seq), val); err != nil {
-			return err
-		}
-		return m.put(tx, no)
-	})
+	pos, err := s.db.eng.Update(ctx, func(tx engine.Tx) error { return s.put(tx, no, val, b.samples) })
 	if err != nil {
 		return 0, err
 	}
@@ -190,6 +174,25 @@ func (s *Store) Append(ctx context.Context, b *Batch) (engine.Position, error) {
 		s.db.o.Logger.Warn("series are stored, but reads on this node do not see them yet", "collection", s.c.Name, "err", err)
 	}
 	return pos, nil
+}
+
+// put stores an encoded batch in the newest generation, or in a new one if that is full.
+func (s *Store) put(tx engine.Tx, no uint32, val []byte, samples int) error {
+	m, err := readMeta(tx, no)
+	if err != nil {
+		return err
+	}
+	if m.samples >= uint64(s.db.o.generation) || m.batches >= generationBatches {
+		m.generation++
+		m.samples, m.batches = 0, 0
+	}
+	m.seq++
+	m.batches++
+	m.samples += uint64(samples)
+	if err := tx.Put(keyOf(keyBatch, no, m.generation, m.seq), val); err != nil {
+		return err
+	}
+	return m.put(tx, no)
 }
 
 // room returns CodeBusy if too many samples are in memory and not sealed.

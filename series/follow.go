@@ -39,7 +39,7 @@ func (db *DB) Run(ctx context.Context) error {
 			db.o.Logger.Error("series are read again from the engine", "err", err)
 			select {
 			case <-ctx.Done():
-			case <-time.After(workPause):
+			case <-time.After(db.o.pause):
 			}
 		}
 	}

@@ -31,7 +31,7 @@ type worker struct {
 	s     *Store
 	no    uint32
 	id    [16]byte // of this process
-	clean bool     // what crashes have left was removed since the lease was taken
+	clean bool     // since the lease was taken, what was left over was removed, and no job has failed
 }
 
 // maintain works until ctx ends.
@@ -39,7 +39,7 @@ func (db *DB) maintain(ctx context.Context) {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // it never fails
 	workers := map[string]*worker{}
-	timer := time.NewTicker(workPause)
+	timer := time.NewTicker(db.o.pause)
 	defer timer.Stop()
 	for {
 		for _, name := range db.Names() {
@@ -52,7 +52,7 @@ func (db *DB) maintain(ctx context.Context) {
 				w = &worker{s: s, id: id}
 				workers[name] = w
 			}
-			if err := w.work(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errHeld) && !engine.Retryable(err) {
+			if err := w.work(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errHeld) && !errors.Is(err, engine.ErrOutcomeUnknown) && !engine.Retryable(err) {
 				db.o.Logger.Error("series cannot be compressed", "collection", name, "err", err)
 			}
 		}
@@ -85,6 +85,7 @@ func (w *worker) work(ctx context.Context) error {
 			return err
 		}
 		if err := job(ctx, first); err != nil {
+			w.clean = false
 			return err
 		}
 	}
@@ -105,36 +106,43 @@ func (w *worker) next(h *head) func(ctx context.Context, first uint64) error {
 	return nil
 }
 
-// update runs a transaction in which this worker has the lease, and waits until this node has applied it.
+// update runs a transaction of a job, and waits until this node has applied it. If another node has had the lease since
+// the job began, it may have removed what the job wrote, so the job fails.
 func (w *worker) update(ctx context.Context, fn func(tx engine.Tx) error) error {
-	pos, err := w.s.db.eng.Update(ctx, func(tx engine.Tx) error {
-		if err := w.hold(tx); err != nil {
+	return w.run(ctx, func(tx engine.Tx) error {
+		mine, err := w.lease(tx)
+		if err == nil && !mine {
+			err = errHeld
+		}
+		if err != nil {
 			return err
 		}
 		return fn(tx)
 	})
+}
+
+func (w *worker) run(ctx context.Context, fn func(tx engine.Tx) error) error {
+	pos, err := w.s.db.eng.Update(ctx, fn)
 	if err != nil {
-		if errors.Is(err, errHeld) {
-			w.clean = false
-		}
 		return err
 	}
 	return w.s.db.wait(ctx, pos)
 }
 
-// hold takes or extends the lease.
-func (w *worker) hold(tx engine.Tx) error {
+// lease takes or extends the lease. It reports whether this process was the last one that had it.
+func (w *worker) lease(tx engine.Tx) (mine bool, err error) {
 	k := keyOf(keyWorker, w.no)
 	val, ok, err := tx.Get(k)
 	if err != nil {
-		return err
+		return false, err
 	}
+	mine = ok && len(val) == 24 && [16]byte(val) == w.id
 	now := tx.Now()
-	if ok && len(val) == 24 && [16]byte(val) != w.id && int64(binary.BigEndian.Uint64(val[16:])) > now.UnixNano() {
-		return errHeld
+	if ok && len(val) == 24 && !mine && int64(binary.BigEndian.Uint64(val[16:])) > now.UnixNano() {
+		return false, errHeld
 	}
 	until := now.Add(w.s.db.o.lease).UnixNano()
-	return tx.Put(k, binary.BigEndian.AppendUint64(slices.Clone(w.id[:]), uint64(until)))
+	return mine, tx.Put(k, binary.BigEndian.AppendUint64(slices.Clone(w.id[:]), uint64(until)))
 }
 
 // release gives the lease back, so that the next start need not wait for its end.
@@ -144,38 +152,39 @@ func (w *worker) release() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_, _ = w.s.db.eng.Update(ctx, func(tx engine.Tx) error {
-		if err := w.hold(tx); err != nil {
-			return err
-		}
-		return tx.Delete(keyOf(keyWorker, w.no))
-	}) // otherwise it ends by itself
+	_ = w.update(ctx, func(tx engine.Tx) error { return tx.Delete(keyOf(keyWorker, w.no)) }) // otherwise it ends by itself
 }
 
-// take takes the lease and reserves numbers of parts. It removes what a crash has left first.
+// take takes the lease and reserves numbers of parts. Before that it removes what others, or a job of its own that
+// failed, may have left.
 func (w *worker) take(ctx context.Context) (first uint64, err error) {
-	for !w.clean {
-		more := false
-		err := w.update(ctx, func(tx engine.Tx) error {
-			var err error
-			more, err = removeOrphans(tx, w.no)
-			return err
+	for first == 0 {
+		clean := w.clean
+		err := w.run(ctx, func(tx engine.Tx) error {
+			first = 0
+			mine, err := w.lease(tx)
+			if err != nil {
+				return err
+			}
+			if !mine || !clean {
+				more, err := removeOrphans(tx, w.no)
+				w.clean = !more
+				return err
+			}
+			m, err := readMeta(tx, w.no)
+			if err != nil {
+				return err
+			}
+			first = m.part + 1
+			m.part += partNumbers
+			return m.put(tx, w.no)
 		})
 		if err != nil {
+			w.clean = false
 			return 0, err
 		}
-		w.clean = !more
 	}
-	err = w.update(ctx, func(tx engine.Tx) error {
-		m, err := readMeta(tx, w.no)
-		if err != nil {
-			return err
-		}
-		first = m.part + 1
-		m.part += partNumbers
-		return m.put(tx, w.no)
-	})
-	return first, err
+	return first, nil
 }
 
 // removals is how many keys one transaction removes.

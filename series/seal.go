@@ -154,7 +154,6 @@ func (w *worker) replace(ctx context.Context, old []part, next *part) error {
 				return err
 			})
 			if err != nil {
-				w.clean = false
 				return err
 			}
 		}

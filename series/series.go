@@ -26,6 +26,7 @@ type Options struct {
 	generation int           // samples after which a generation is full; 0: generationSamples
 	lease      time.Duration // of the node that seals; 0: leaseFor
 	fanIn      int           // parts of one level that are merged; 0: mergeFanIn
+	pause      time.Duration // between looks for work, and after an error; 0: workPause
 }
 
 // DB is all series of one engine. Its methods are safe for concurrent use. Apart from Use they work only while
@@ -66,6 +67,7 @@ func New(eng engine.Engine, o Options) (*DB, error) {
 	o.generation = cmp.Or(o.generation, generationSamples)
 	o.lease = cmp.Or(o.lease, leaseFor)
 	o.fanIn = cmp.Or(o.fanIn, mergeFanIn)
+	o.pause = cmp.Or(o.pause, workPause)
 	return &DB{eng: eng, o: o, byName: map[string]*Store{}, byNo: map[uint32]*Store{}, moved: make(chan struct{}), wake: make(chan struct{}, 1)}, nil
 }
 

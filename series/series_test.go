@@ -24,6 +24,13 @@ var now = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 // open returns a running DB with some collections on an engine.
 func open(t testing.TB, eng engine.Engine, o Options, cs ...Collection) []*Store {
 	t.Helper()
+	stores, _ := openUntil(t, eng, o, cs...)
+	return stores
+}
+
+// openUntil is open with a function that stops it.
+func openUntil(t testing.TB, eng engine.Engine, o Options, cs ...Collection) (stores []*Store, stop func()) {
+	t.Helper()
 	f, err := feed.New(eng, feed.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +43,7 @@ func open(t testing.TB, eng engine.Engine, o Options, cs ...Collection) []*Store
 	if err != nil {
 		t.Fatal(err)
 	}
-	stores := make([]*Store, len(cs))
+	stores = make([]*Store, len(cs))
 	for i, c := range cs {
 		if stores[i], err = db.Use(c); err != nil {
 			t.Fatal(err)
@@ -46,8 +53,9 @@ func open(t testing.TB, eng engine.Engine, o Options, cs ...Collection) []*Store
 	var work sync.WaitGroup
 	work.Go(func() { _ = f.Run(ctx) })
 	work.Go(func() { _ = db.Run(ctx) })
-	t.Cleanup(func() { cancel(); work.Wait() })
-	return stores
+	stop = func() { cancel(); work.Wait() }
+	t.Cleanup(stop)
+	return stores, stop
 }
 
 func labels(t testing.TB, name string, pairs ...string) Labels {
