@@ -6,6 +6,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/record/keys"
+	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/transfer"
 	"github.com/skerrydb/skerry/web/api"
@@ -28,6 +29,7 @@ func Needs() []Need {
 		{"users", kv.Needs()},
 		{"procedures", kv.Needs()},
 		{"records", keys.Needs()},
+		{"time series", series.Needs()},
 		{"change feed", engine.Promises{Feed: true}},
 	}
 }

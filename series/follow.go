@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -177,8 +179,28 @@ func (db *DB) change(c engine.Change) error {
 	return nil
 }
 
-// changeOf applies writes to one collection. Definitions come before the batches that use them, and batches before
-// the state that seals them.
+// inOrder returns writes in the order in which they are applied: definitions by id, since the lists of the index are
+// ascending, then the batches that use them, and the state that seals batches last. Engines have them in any order.
+func inOrder(writes []engine.Write) []engine.Write {
+	if len(writes) < 2 {
+		return writes
+	}
+	const kinds = string(keySeries) + string(keyBatch) + string(keyPart) + string(keyMeta)
+	rank := func(w engine.Write) (kind int, id uint64) {
+		k, _ := kindOf(w.Key)
+		if k == keySeries {
+			id, _, _ = uvarint(w.Val)
+		}
+		return strings.IndexByte(kinds, k), id
+	}
+	return slices.SortedStableFunc(slices.Values(writes), func(a, b engine.Write) int {
+		ka, ia := rank(a)
+		kb, ib := rank(b)
+		return cmp.Or(cmp.Compare(ka, kb), cmp.Compare(ia, ib))
+	})
+}
+
+// changeOf applies writes to one collection.
 func (db *DB) changeOf(no uint32, pos engine.Position, writes []engine.Write) error {
 	db.mu.RLock()
 	s := db.byNo[no]
@@ -191,13 +213,9 @@ func (db *DB) changeOf(no uint32, pos engine.Position, writes []engine.Write) er
 	defer h.mu.Unlock()
 	before := h.meta.generation
 	h.pos = pos
-	for _, kind := range []byte{keySeries, keyBatch, keyPart, keyMeta} {
-		for _, w := range writes {
-			if k, _ := kindOf(w.Key); k == kind {
-				if err := h.write(w); err != nil {
-					return err
-				}
-			}
+	for _, w := range inOrder(writes) {
+		if err := h.write(w); err != nil {
+			return err
 		}
 	}
 	if h.meta.generation != before {

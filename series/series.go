@@ -46,15 +46,17 @@ type DB struct {
 	running bool            // Run has begun
 }
 
-// needs is what New asks of an engine.
-var needs = engine.Promises{
-	Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Snapshot: true, Positions: true,
-	MaxValBytes: maxBatchBytes, MaxTxBytes: maxTxBytes,
+// Needs returns what New asks of an engine.
+func Needs() engine.Promises {
+	return engine.Promises{
+		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Snapshot: true, Positions: true,
+		MaxValBytes: maxBatchBytes, MaxTxBytes: maxTxBytes,
+	}
 }
 
 // New returns the series of eng. An engine that cannot have any is ErrUnsupported, by the promise's name.
 func New(eng engine.Engine, o Options) (*DB, error) {
-	if err := eng.Promises().Meets("series", needs); err != nil {
+	if err := eng.Promises().Meets("series", Needs()); err != nil {
 		return nil, err
 	}
 	if o.Feed == nil {

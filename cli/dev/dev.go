@@ -37,6 +37,7 @@ type options struct {
 	http    string
 	data    string
 	memory  int64
+	series  string
 	built   bool
 	verbose bool
 	json    bool
@@ -63,6 +64,7 @@ folder of --data. If a process ends, dev restarts it. Ctrl-C stops everything.`,
 			{Name: "data", Arg: "DIR", Default: "./data-dev", Help: "folder for the data of all nodes", Set: verb.Text(&o.data)},
 			{Name: "http", Arg: "ADDR", Help: "loopback address of HTTP, remembered for the next time; further nodes use the following ports (default the last one, at first 127.0.0.1:7001)", Set: loopback(&o.http)},
 			{Name: "memory", Arg: "SIZE", Help: "memory limit for the data of each node (default an equal share of half of this machine's memory)", Set: verb.Size(&o.memory, serve.MinMemory)},
+			{Name: "series", Arg: "NAMES", Help: serve.SeriesHelp, Set: serve.SeriesText(&o.series)},
 			{Name: "built", Help: "run this program without building anything", Set: verb.Toggle(&o.built)},
 			{Name: "v", Help: "show everything that the nodes log, not only errors", Set: verb.Toggle(&o.verbose)},
 			verb.JSON(&o.json),
@@ -200,6 +202,9 @@ func runCluster(ctx context.Context, p verb.Process, o *options, nodes []Node) e
 // flags returns the flags of all processes of `skerry dev`.
 func (n Node) flags(o *options) []string {
 	args := []string{"serve", "--data", n.Dir, "--resp", n.RESP, "--memory", strconv.FormatInt(o.memory, 10) + "B", "--while-stdin", "--json"}
+	if o.series != "" {
+		args = append(args, "--series", o.series)
+	}
 	if o.nodes > 1 || n.clustered() {
 		args = append(args, "--node", n.Addr)
 	}

@@ -13,11 +13,23 @@ import (
 func seriesSetting(p *[]series.Collection) verb.Setting {
 	return verb.Setting{
 		Name: "series", Arg: "NAMES", Server: true,
-		Help: "comma-separated collections of time series, each with how long samples are kept: telegraf=30d,plant=1y; without a time they are kept forever",
+		Help: SeriesHelp,
 		Set: func(v string) (err error) {
 			*p, err = parseSeries(v)
 			return err
 		},
+	}
+}
+
+// SeriesHelp describes the setting series.
+const SeriesHelp = "comma-separated collections of time series, each with how long samples are kept: telegraf=30d,plant=1y; without a time they are kept forever"
+
+// SeriesText returns the Set of a setting that is passed on to a server.
+func SeriesText(p *string) func(string) error {
+	return func(v string) error {
+		*p = v
+		_, err := parseSeries(v)
+		return err
 	}
 }
 
