@@ -90,6 +90,24 @@ func readBatch(data []byte) (r batchReader, ok bool) {
 
 // next reads the next sample into r.id and r.s. It returns false at the end, where r.left is 0, or at damage.
 func (r *batchReader) next() bool {
+	// Most samples are of a near id, have the time of the one before and a small integer.
+	d := r.data
+	if r.left == 0 || len(d) < 3 || d[0]&0x81 != 0 || d[1]&1 != 0 || d[1]&d[2] >= 0x80 {
+		return r.any()
+	}
+	v, n := uint64(d[1]), 2
+	if v >= 0x80 {
+		v, n = v&0x7f|uint64(d[2])<<7, 3
+	}
+	r.id = uint32(int64(r.id) + unzigzag(uint64(d[0]>>1)))
+	r.s.Value = float64(unzigzag(v >> 1))
+	r.data = d[n:]
+	r.left--
+	return true
+}
+
+// any is next for all samples.
+func (r *batchReader) any() bool {
 	if r.left == 0 {
 		return false
 	}

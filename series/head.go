@@ -7,6 +7,9 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
+// maxRoom bounds the room that is made before there are samples.
+const maxRoom = 4096
+
 // head is what is in memory of a collection: the index of all series, and the samples of the generations that are
 // not sealed. It follows the changes of the engine, so every node has its own.
 type head struct {
@@ -34,6 +37,7 @@ type member struct {
 	bufs  []buffer // of the generations that are not sealed, ascending
 	last  Sample   // the newest one since the node has started
 	has   bool     // last
+	usual uint32   // samples in the last generation that was sealed
 }
 
 // buffer has the samples of one series in one generation. Once the generation is full it never changes.
@@ -105,12 +109,12 @@ func (h *head) apply(gen, seq uint64, val []byte) error {
 	return nil
 }
 
-// room returns an empty list for the samples of the next generation, as long as that of the last one.
+// room returns an empty list for the samples of a generation, for about as many as in the one before.
 func (m *member) room() []Sample {
-	if n := len(m.bufs); n > 0 {
-		return make([]Sample, 0, len(m.bufs[n-1].samples)+1)
+	if m.usual == 0 {
+		return nil
 	}
-	return nil
+	return make([]Sample, 0, m.usual+m.usual/8+1)
 }
 
 // seal drops the samples of generations that are in parts.
@@ -118,6 +122,7 @@ func (h *head) seal(sealed uint64) {
 	for len(h.gens) > 0 && h.gens[0].no <= sealed {
 		for _, id := range h.gens[0].ids {
 			m := &h.members[id-1]
+			m.usual = uint32(min(len(m.bufs[0].samples), maxRoom))
 			h.pending -= len(m.bufs[0].samples)
 			m.bufs[0] = buffer{}
 			m.bufs = m.bufs[1:]
