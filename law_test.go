@@ -194,18 +194,19 @@ var law = map[string]may{
 	"examples/deptemp/generate": {code: "examples/deptemp", tests: "ci/pgserver github.com/jackc/pgx/v5"},
 
 	// the repository's own programs, and what its tests share
-	"ci/certs":        {},
-	"ci/daemon":       {code: "ci/eventually"},
-	"ci/eventually":   {},
-	"ci/npm":          {},
-	"ci/logbuf":       {},
-	"ci/oidcprovider": {},
-	"ci/pgserver":     {code: "ci/daemon ci/ports github.com/jackc/pgx/v5"},
-	"ci/plant":        {},
-	"ci/ports":        {},
-	"ci/redisserver":  {code: "ci/daemon ci/eventually ci/ports"},
-	"ci/report":       {},
-	"ci/seed":         {},
+	"ci/certs":           {},
+	"ci/daemon":          {code: "ci/eventually"},
+	"ci/eventually":      {},
+	"ci/npm":             {},
+	"ci/logbuf":          {},
+	"ci/oidcprovider":    {},
+	"ci/pgserver":        {code: "ci/daemon ci/ports github.com/jackc/pgx/v5"},
+	"ci/plant":           {},
+	"ci/ports":           {},
+	"ci/redisserver":     {code: "ci/daemon ci/eventually ci/ports"},
+	"ci/cassandraserver": {code: "ci/daemon ci/eventually ci/ports"},
+	"ci/report":          {},
+	"ci/seed":            {},
 }
 
 // forbidden are folder names that say nothing about their contents.
