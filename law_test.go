@@ -55,6 +55,7 @@ var law = map[string]may{
 	"engine/embedded":        {code: "engine btree journal peer raft spill", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
 	// the engine of the tests of capabilities, which names engines so that those need not
+	"engine/cassandra":  {code: "engine github.com/apache/cassandra-gocql-driver/v2", tests: "ci/cassandraserver ci/eventually engine/enginetest"},
 	"engine/redis":      {code: "engine btree github.com/redis/rueidis", tests: "ci/eventually ci/redisserver engine/enginetest"},
 	"engine/testengine": {code: "ci/pgserver ci/redisserver engine engine/embedded engine/enginetest engine/postgres engine/redis journal/memfs"},
 	// the same for records, which tables imports
