@@ -205,7 +205,7 @@ var law = map[string]may{
 	"ci/plant":           {},
 	"ci/ports":           {},
 	"ci/redisserver":     {code: "ci/daemon ci/eventually ci/ports"},
-	"ci/cassandraserver": {code: "ci/daemon ci/eventually ci/ports"},
+	"ci/cassandraserver": {code: "ci/daemon ci/eventually ci/ports github.com/apache/cassandra-gocql-driver/v2"},
 	"ci/report":          {},
 	"ci/seed":            {},
 }

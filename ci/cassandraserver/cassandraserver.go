@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/cassandra-gocql-driver/v2"
+
 	"github.com/skerrydb/skerry/ci/daemon"
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/ports"
@@ -57,9 +59,14 @@ func Start(tb testing.TB, settings ...string) *Server {
 	return Cluster(tb, 1, settings...)[0]
 }
 
+// shared is the server of Shared, with keyspaces that tests have left. Each costs the server memory, and each start of it
+// begins with none.
 var shared struct {
 	sync.Mutex
 	*Server
+	c    *gocql.Session
+	n    int      // keyspaces whose names were given
+	left []string // those that are not in use
 }
 
 // Shared returns the node of this test process, which starts with the first call and ends with the process. Tests must
@@ -72,8 +79,59 @@ func Shared(tb testing.TB) *Server {
 		all := prepare(tb, 1, nil)
 		await(tb, all)
 		shared.Server = all[0]
+		cfg := gocql.NewCluster(shared.Addr())
+		cfg.Timeout, cfg.ConnectTimeout = startLimit, startLimit
+		var err error
+		if shared.c, err = cfg.CreateSession(); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	return shared.Server
+}
+
+// Keyspace returns the name of a keyspace of the shared server, which does not exist or whose tables, but those of keep, are
+// empty. done says that it is not used any more.
+func Keyspace(tb testing.TB, keep ...string) (name string, done func()) {
+	tb.Helper()
+	Shared(tb)
+	shared.Lock()
+	defer shared.Unlock()
+	if n := len(shared.left); n > 0 {
+		name, shared.left = shared.left[n-1], shared.left[:n-1]
+	} else {
+		shared.n++
+		name = fmt.Sprintf("test%d", shared.n)
+	}
+	return name, func() {
+		if err := empty(name, keep); err != nil {
+			tb.Errorf("empty the keyspace %s: %v", name, err)
+			return
+		}
+		shared.Lock()
+		defer shared.Unlock()
+		shared.left = append(shared.left, name)
+	}
+}
+
+// empty empties the tables of a keyspace but those of keep. To empty one takes longer than to see that it is.
+func empty(keyspace string, keep []string) error {
+	iter := shared.c.Query("SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?", keyspace).Iter()
+	var tables []string
+	for table := ""; iter.Scan(&table); {
+		tables = append(tables, table)
+	}
+	if err := iter.Close(); err != nil {
+		return err
+	}
+	for _, table := range tables {
+		if slices.Contains(keep, table) || shared.c.Query("SELECT * FROM "+keyspace+"."+table+" LIMIT 1").Iter().NumRows() == 0 {
+			continue
+		}
+		if err := shared.c.Query("TRUNCATE " + keyspace + "." + table).Exec(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Cluster starts n nodes, at most 9, in datacenter dc1. Each has a rack and an address of its own, and all have the same port.

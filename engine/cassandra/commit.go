@@ -15,8 +15,8 @@ import (
 //
 //  1. The stamp of the partition is known from what was read, or is read now.
 //  2. One conditional batch replaces it by one that ends with the commit's id, and writes.
-//  3. If the batch was refused, the stamp found says whether this commit was applied all the same:
-//     Cassandra may apply a batch, then compare again and report that it was not.
+//  3. If the batch was refused, it was not applied: a node that is not sure reports a timeout. The stamp
+//     found is looked at all the same.
 //  4. If the answer was lost, serial reads ask the stamp. If it has not changed, the batch may still be
 //     on its way: then another commit, which writes nothing, takes its place.
 
@@ -75,10 +75,8 @@ func (e *db) commit(t *tx) error {
 		err = e.settle(t, part, p.stamp, id, lostAnswer.error)
 	case err != nil:
 		return e.fault(t.ctx, err)
-	case !applied && settle(found, p.stamp, id) == lost:
+	case !applied && !names(found, id):
 		return errConflict
-	case !applied && settle(found, p.stamp, id) != committed:
-		err = e.settle(t, part, p.stamp, id, errRefused)
 	}
 	if err == nil {
 		e.commits.Add(1)
@@ -86,7 +84,7 @@ func (e *db) commit(t *tx) error {
 	return err
 }
 
-// errRefused: a batch was refused although the stamp is the expected one, or one that says nothing.
+// errRefused: an empty commit was refused, because the stamp has changed meanwhile.
 var errRefused = errors.New("the batch was refused")
 
 // cut is the error of a batch that may have been applied.

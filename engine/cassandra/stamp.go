@@ -11,7 +11,7 @@ import (
 // Cassandra is part of the format; do not change it.
 const (
 	idBytes  = 8
-	stampIDs = 8
+	stampIDs = 16
 )
 
 // newID returns the name of a commit.

@@ -12,13 +12,13 @@ import (
 
 func eachCases() []Case {
 	return []Case{
-		{"each/own-transactions-in-order", onAllKeys, eachOrder},
+		{"each/own-transactions-in-order", inOrder, eachOrder},
 		{"each/failures-are-alone", ordered, eachFailures},
 		{"each/changes", fed, eachChanges},
 		{"each/none", onOneKey, eachNone},
 		{"each/many", onAllKeys, eachMany},
 		{"each/over-a-limit", onAllKeys, eachLimit},
-		{"each/now", serial, eachNow},
+		{"each/now", timed, eachNow},
 		{"each/beside-others", serial, eachBeside},
 		{"each/ctx-ended-before", onOneKey, eachCtxBefore},
 		{"each/ctx-ends-during", ordered, eachCtxDuring},

@@ -14,7 +14,8 @@ var (
 	onOneKey  = engine.Promises{}
 	clocked   = engine.Promises{Clock: true}
 	placed    = engine.Promises{Positions: true}
-	onAllKeys = engine.Promises{Atomic: engine.AllKeys, Snapshot: true, Positions: true}
+	onAllKeys = engine.Promises{Atomic: engine.AllKeys, Snapshot: true}
+	inOrder   = engine.Promises{Atomic: engine.AllKeys, Snapshot: true, Positions: true}
 	ordered   = engine.Promises{Atomic: engine.AllKeys, Snapshot: true, Positions: true, Ordered: true}
 )
 

@@ -10,7 +10,10 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-var serial = engine.Promises{Atomic: engine.AllKeys, Serializable: true, Snapshot: true, Positions: true}
+var serial = engine.Promises{Atomic: engine.AllKeys, Serializable: true, Snapshot: true}
+
+// timed is what serial needs, with a clock.
+var timed = engine.Promises{Atomic: engine.AllKeys, Serializable: true, Snapshot: true, Clock: true}
 
 func updateCases() []Case {
 	return []Case{
