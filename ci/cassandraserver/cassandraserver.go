@@ -165,7 +165,7 @@ func prepare(tb testing.TB, n int, settings []string) []*Server {
 			token: math.MinInt64 + 1 + int64(i)*int64(math.MaxUint64/uint64(n)>>1)*2, rack: fmt.Sprintf("rack%d", i+1),
 		}
 		s.set(settings)
-		if s.Daemon, err = daemon.New("cassandra", syscall.SIGKILL); err != nil {
+		if s.Daemon, err = daemon.NewIn(daemon.Memory(), "cassandra", syscall.SIGKILL); err != nil {
 			tb.Fatal(err)
 		}
 		s.launch(tb)

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry/ci/cassandraserver"
 	"github.com/skerrydb/skerry/engine"
@@ -39,7 +40,7 @@ func contract(t *testing.T, wrap func(engine.Engine) engine.Engine, only func(na
 		keyspace, done = cassandraserver.Keyspace(t, "meta")
 		return again(enginetest.Adapt(t))
 	}, enginetest.Options{
-		Reopen: again, Second: again, Steps: 200, Only: only,
+		Reopen: again, Second: again, Steps: 200, Only: only, Wait: time.Minute,
 		Wipe: true, Empty: func(enginetest.T) { done() },
 	})
 }

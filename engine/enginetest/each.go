@@ -268,7 +268,7 @@ func eachCtxDuring(e *env) {
 func eachPanic(e *env) {
 	e.put("b", "1", "c", "2", "d", "3")
 	var err error
-	e.within(e.o.wait, "UpdateEach that panics", func() {
+	e.within(e.o.Wait, "UpdateEach that panics", func() {
 		err = caught(func() error {
 			_, err := engine.UpdateEach(e.ctx, e.eng, 3, func(tx engine.Tx, i int) error {
 				if i == 1 {

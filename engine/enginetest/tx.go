@@ -232,7 +232,7 @@ func txReturnedBytes(e *env) {
 			if err != nil {
 				e.Errorf("update while a view is open: %v", err)
 			}
-		case <-time.After(e.o.wait):
+		case <-time.After(e.o.Wait):
 			e.Errorf("an open View holds writers up")
 		}
 	}))
