@@ -46,6 +46,7 @@ type Server struct {
 	java, jars string
 	host, port string // of clients
 	storage    string // the port of the other nodes
+	seeds      string // all nodes: one that is none gives up if the others are slower
 	token      int64
 	rack       string
 	settings   map[string]string
@@ -158,10 +159,13 @@ func prepare(tb testing.TB, n int, settings []string) []*Server {
 	}
 	_, port, _ := net.SplitHostPort(ports.Addr(tb))
 	_, storage, _ := net.SplitHostPort(ports.Addr(tb))
-	all := make([]*Server, n)
+	all, hosts := make([]*Server, n), make([]string, n)
+	for i := range hosts {
+		hosts[i] = fmt.Sprintf("127.0.0.%d", i+1)
+	}
 	for i := range all {
 		s := &Server{
-			java: java, jars: jars, host: fmt.Sprintf("127.0.0.%d", i+1), port: port, storage: storage,
+			java: java, jars: jars, host: hosts[i], port: port, storage: storage, seeds: strings.Join(hosts, ","),
 			token: math.MinInt64 + 1 + int64(i)*int64(math.MaxUint64/uint64(n)>>1)*2, rack: fmt.Sprintf("rack%d", i+1),
 		}
 		s.set(settings)
@@ -200,7 +204,7 @@ func await(tb testing.TB, all []*Server) {
 
 // failed reports whether the node has given up. It says so in its log.
 func (s *Server) failed() bool {
-	return strings.Contains(s.text(), "Exception encountered during startup") || strings.Contains(s.text(), "ConfigurationException")
+	return !s.serves() && (strings.Contains(s.text(), "encountered during startup") || strings.Contains(s.text(), "ConfigurationException"))
 }
 
 func (s *Server) text() string {
@@ -305,7 +309,7 @@ func (s *Server) yaml() string {
 		"cluster_name": "skerry-test", "num_tokens": "1", "initial_token": fmt.Sprintf("%q", fmt.Sprint(s.token)), "auto_bootstrap": "false",
 		"partitioner": "org.apache.cassandra.dht.Murmur3Partitioner", "endpoint_snitch": "GossipingPropertyFileSnitch",
 		"listen_address": s.host, "rpc_address": s.host, "storage_port": s.storage, "native_transport_port": s.port,
-		"seed_provider":         "[ { class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [ { seeds: \"127.0.0.1\" } ] } ]",
+		"seed_provider":         "[ { class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [ { seeds: \"" + s.seeds + "\" } ] } ]",
 		"data_file_directories": "[ " + filepath.Join(s.Dir, "data") + " ]",
 		"commitlog_directory":   filepath.Join(s.Dir, "commitlog"), "hints_directory": filepath.Join(s.Dir, "hints"),
 		"saved_caches_directory": filepath.Join(s.Dir, "saved_caches"), "cdc_raw_directory": filepath.Join(s.Dir, "cdc"),

@@ -17,8 +17,8 @@ import (
 // minMajor is the oldest version of Cassandra: it has virtual tables.
 const minMajor = 4
 
-// connect opens a session. The driver takes no ctx for that, so a session that comes too late is closed.
-func connect(ctx context.Context, t target, o Options, policy gocql.HostSelectionPolicy, keyspace string) (*gocql.Session, error) {
+// config returns the configuration of the driver.
+func config(t target, o Options, policy gocql.HostSelectionPolicy, keyspace string) *gocql.ClusterConfig {
 	cfg := gocql.NewCluster(t.hosts...)
 	cfg.Port, cfg.Keyspace = t.port, keyspace
 	cfg.Consistency, cfg.SerialConsistency = t.level.commit, t.level.serial
@@ -37,6 +37,12 @@ func connect(ctx context.Context, t target, o Options, policy gocql.HostSelectio
 	if o.watch != nil {
 		cfg.QueryObserver, cfg.BatchObserver = o.watch, o.watch
 	}
+	return cfg
+}
+
+// connect opens a session. The driver takes no ctx for that, so a session that comes too late is closed.
+func connect(ctx context.Context, t target, o Options, policy gocql.HostSelectionPolicy, keyspace string) (*gocql.Session, error) {
+	cfg := config(t, o, policy, keyspace)
 	type opened struct {
 		c   *gocql.Session
 		err error

@@ -52,11 +52,16 @@ type Options struct {
 	Now    func() time.Time // the clock; nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default()
 
-	patience time.Duration // 0: the constant; tests have less
-	watch    interface {
-		gocql.QueryObserver
-		gocql.BatchObserver
-	} // sees all requests; nil: nobody
+	// For tests.
+	patience time.Duration                 // 0: the constant
+	watch    watcher                       // sees all requests; nil: nobody
+	through  func(send func() error) error // sends a batch; nil: that is all
+}
+
+// watcher sees requests.
+type watcher interface {
+	gocql.QueryObserver
+	gocql.BatchObserver
 }
 
 // target is what a URL names.

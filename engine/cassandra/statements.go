@@ -138,16 +138,22 @@ func (e *db) apply(ctx context.Context, part string, base, next []byte, writes [
 			b.Query(insertKey, p, w.key, w.val, w.ttl)
 		}
 	}
-	iter := b.IterContext(ctx)
-	got := map[string]any{}
-	read := iter.MapScan(got)
-	if err := iter.Close(); err != nil {
-		return false, nil, err
+	send := func() error {
+		iter := b.IterContext(ctx)
+		got := map[string]any{}
+		read := iter.MapScan(got)
+		if err := iter.Close(); err != nil {
+			return err
+		}
+		var ok bool
+		if applied, ok = got["[applied]"].(bool); !read || !ok {
+			return errors.New("the answer to a conditional batch has no column [applied]")
+		}
+		found, _ = got["stamp"].([]byte)
+		return nil
 	}
-	applied, ok := got["[applied]"].(bool)
-	if !read || !ok {
-		return false, nil, errors.New("the answer to a conditional batch has no column [applied]")
+	if e.o.through != nil {
+		return applied, found, e.o.through(send)
 	}
-	found, _ = got["stamp"].([]byte)
-	return applied, found, nil
+	return applied, found, send()
 }
