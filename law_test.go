@@ -55,9 +55,9 @@ var law = map[string]may{
 	"engine/embedded":        {code: "engine btree journal peer raft spill", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
 	// the engine of the tests of capabilities, which names engines so that those need not
-	"engine/cassandra":  {code: "engine github.com/apache/cassandra-gocql-driver/v2", tests: "ci/cassandraserver ci/eventually engine/enginetest"},
+	"engine/cassandra":  {code: "engine github.com/apache/cassandra-gocql-driver/v2", tests: "ci/cassandraserver ci/certs ci/eventually ci/ports engine/enginetest"},
 	"engine/redis":      {code: "engine btree github.com/redis/rueidis", tests: "ci/eventually ci/redisserver engine/enginetest"},
-	"engine/testengine": {code: "ci/pgserver ci/redisserver engine engine/embedded engine/enginetest engine/postgres engine/redis journal/memfs"},
+	"engine/testengine": {code: "ci/cassandraserver ci/pgserver ci/redisserver engine engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis journal/memfs"},
 	// the same for records, which tables imports
 	"engine/testengine/recordengine": {code: "engine engine/postgres engine/postgres/tables engine/testengine record/keys"},
 
@@ -150,9 +150,9 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth cache engine feed gate kv mail proc record record/keys record/schema resp session transfer web web/acme web/api web/lane web/records web/transfers", tests: "auth/oidc ci/pgserver ci/redisserver engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
+	".": {code: "auth cache engine feed gate kv mail proc record record/keys record/schema resp session transfer web web/acme web/api web/lane web/records web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
 	"cli": {
-		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
+		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/cassandra engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
 		tests: "auth ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/verb":        {code: ". engine engine/embedded proc suggest github.com/BurntSushi/toml"},
