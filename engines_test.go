@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/cassandraserver"
 	"github.com/skerrydb/skerry/ci/pgserver"
 	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/cassandra"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/engine/postgres"
 	"github.com/skerrydb/skerry/engine/redis"
@@ -49,6 +51,9 @@ func promised(t *testing.T) (list []column) {
 	nodes := redisserver.Cluster(t, 3)
 	slots, err := redis.Open(t.Context(), &url.URL{Scheme: redis.SchemeCluster, Host: nodes[0].Addr()}, redis.Options{Logger: quiet})
 	add("Redis Cluster", slots, err)
+	u = &url.URL{Scheme: cassandra.Scheme, Host: cassandraserver.Start(t).Addr(), Path: "/skerry"}
+	parts, err := cassandra.Open(t.Context(), u, cassandra.Options{Logger: quiet})
+	add("Cassandra", parts, err)
 	return list
 }
 

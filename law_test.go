@@ -55,8 +55,9 @@ var law = map[string]may{
 	"engine/embedded":        {code: "engine btree journal peer raft spill", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
 	// the engine of the tests of capabilities, which names engines so that those need not
+	"engine/cassandra":  {code: "engine github.com/apache/cassandra-gocql-driver/v2", tests: "ci/cassandraserver ci/certs ci/eventually ci/ports engine/enginetest"},
 	"engine/redis":      {code: "engine btree github.com/redis/rueidis", tests: "ci/eventually ci/redisserver engine/enginetest"},
-	"engine/testengine": {code: "ci/pgserver ci/redisserver engine engine/embedded engine/enginetest engine/postgres engine/redis journal/memfs"},
+	"engine/testengine": {code: "ci/cassandraserver ci/pgserver ci/redisserver engine engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis journal/memfs"},
 	// the same for records, which tables imports
 	"engine/testengine/recordengine": {code: "engine engine/postgres engine/postgres/tables engine/testengine record/keys"},
 
@@ -159,9 +160,9 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth cache engine feed gate kv mail proc record record/keys record/schema resp series session transfer web web/acme web/api web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/pgserver ci/redisserver engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
+	".": {code: "auth cache engine feed gate kv mail proc record record/keys record/schema resp series session transfer web web/acme web/api web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
 	"cli": {
-		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
+		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/cassandra engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
 		tests: "auth ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/verb":        {code: ". engine engine/embedded proc series suggest web/api github.com/BurntSushi/toml"},
@@ -204,18 +205,19 @@ var law = map[string]may{
 	"examples/deptemp/generate": {code: "examples/deptemp", tests: "ci/pgserver github.com/jackc/pgx/v5"},
 
 	// the repository's own programs, and what its tests share
-	"ci/certs":        {},
-	"ci/daemon":       {code: "ci/eventually"},
-	"ci/eventually":   {},
-	"ci/npm":          {},
-	"ci/logbuf":       {},
-	"ci/oidcprovider": {},
-	"ci/pgserver":     {code: "ci/daemon ci/ports github.com/jackc/pgx/v5"},
-	"ci/plant":        {},
-	"ci/ports":        {},
-	"ci/redisserver":  {code: "ci/daemon ci/eventually ci/ports"},
-	"ci/report":       {},
-	"ci/seed":         {},
+	"ci/certs":           {},
+	"ci/daemon":          {code: "ci/eventually"},
+	"ci/eventually":      {},
+	"ci/npm":             {},
+	"ci/logbuf":          {},
+	"ci/oidcprovider":    {},
+	"ci/pgserver":        {code: "ci/daemon ci/ports github.com/jackc/pgx/v5"},
+	"ci/plant":           {},
+	"ci/ports":           {},
+	"ci/redisserver":     {code: "ci/daemon ci/eventually ci/ports"},
+	"ci/cassandraserver": {code: "ci/daemon ci/eventually ci/ports github.com/apache/cassandra-gocql-driver/v2"},
+	"ci/report":          {},
+	"ci/seed":            {},
 }
 
 // forbidden are folder names that say nothing about their contents.

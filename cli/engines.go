@@ -8,6 +8,7 @@ import (
 	"github.com/skerrydb/skerry/cli/serve"
 	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/cassandra"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/engine/postgres"
 	"github.com/skerrydb/skerry/engine/postgres/tables"
@@ -20,7 +21,8 @@ func engines() verb.Engines {
 	return verb.Engines{
 		verb.Embedded: openEmbedded,
 		"postgres":    openPostgres, "postgresql": openPostgres,
-		redis.Scheme: openRedis, redis.SchemeTLS: openRedis, redis.SchemeCluster: openRedis, redis.SchemeClusterTLS: openRedis,
+		cassandra.Scheme: openCassandra,
+		redis.Scheme:     openRedis, redis.SchemeTLS: openRedis, redis.SchemeCluster: openRedis, redis.SchemeClusterTLS: openRedis,
 	}
 }
 
@@ -68,4 +70,9 @@ func openEmbedded(_ context.Context, u *url.URL, o verb.EngineOptions) (engine.E
 // openRedis opens the data in Redis that u names.
 func openRedis(ctx context.Context, u *url.URL, o verb.EngineOptions) (engine.Engine, error) {
 	return redis.Open(ctx, u, redis.Options{Logger: o.Logger})
+}
+
+// openCassandra opens the keyspace in Cassandra that u names.
+func openCassandra(ctx context.Context, u *url.URL, o verb.EngineOptions) (engine.Engine, error) {
+	return cassandra.Open(ctx, u, cassandra.Options{Logger: o.Logger})
 }

@@ -68,7 +68,7 @@ func TestOtherEngineRefused(t *testing.T) {
 		"serve --engine other:e --memory 1GiB --node :0 --archive a": "! skerry serve: memory: only the embedded engine has this setting, not other\n! skerry serve: archive: only the embedded engine has this setting, not other\n! skerry serve: node: only the embedded engine has this setting, not other\n",
 		"serve --engine other:e --data d":                            "--engine: other:e and data both select the data: set only one of them\n",
 		"serve --engine other://u:pw@h/e?x=1":                        "the URL of an embedded engine is embedded:///folder, without a host or a query\n",
-		"serve --engine none://u:secret@h/e":                         "none://u:xxxxx@h/e: unknown engine \"none\" (available: embedded, other, postgres, postgresql, redis, redis+cluster, rediss, rediss+cluster); a URL is like embedded:///folder\n",
+		"serve --engine none://u:secret@h/e":                         "none://u:xxxxx@h/e: unknown engine \"none\" (available: cassandra, embedded, other, postgres, postgresql, redis, redis+cluster, rediss, rediss+cluster); a URL is like embedded:///folder\n",
 		"serve --engine /folder":                                     "--engine: \"/folder\" has no scheme; a URL is like embedded:///folder\n",
 		"serve --engine 'x://u:secret@h:port'":                       "--engine: not a URL like embedded:///folder: invalid port \":port\" after host\n",
 		"serve --engine embedded://host/folder":                      "--engine: embedded://host/folder: the URL of an embedded engine is embedded:///folder, without a host or a query\n",

@@ -64,7 +64,7 @@ func cancelQueued(e *env) {
 	select {
 	case err = <-second:
 		close(release)
-	case <-time.After(e.o.wait):
+	case <-time.After(e.o.Wait):
 		close(release)
 		e.Fatalf("an update that waits does not return when its ctx has ended")
 	}

@@ -33,7 +33,7 @@ func changeCases() []Case {
 // and checks that positions grow.
 func (e *env) changes(after, upTo engine.Position) []engine.Change {
 	e.Helper()
-	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.Wait)
 	defer cancel()
 	out, err := collect(ctx, e.eng, after, upTo)
 	if err != nil {
@@ -412,7 +412,7 @@ func changesKept(e *env) {
 	end := e.put("end", "1")
 	var list []engine.Change
 	var was []string
-	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.Wait)
 	defer cancel()
 	for c, err := range e.eng.Changes(ctx, start) {
 		if err != nil {
@@ -517,7 +517,7 @@ func changesEnd(e *env) {
 // changesFuture reads changes after a position that does not exist yet.
 func changesFuture(e *env) {
 	last := e.put("a", "1")
-	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.Wait)
 	defer cancel()
 	out := make(chan engine.Change, 1)
 	go func() {
@@ -549,7 +549,7 @@ func changesTruncated(e *env) {
 	step := max(1, len(positions)/50)
 	kept := false
 	for i := 0; i < len(positions)-1; i += step {
-		ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+		ctx, cancel := context.WithTimeout(e.ctx, e.o.Wait)
 		list, err := collect(ctx, e.eng, positions[i], end)
 		cancel()
 		switch {

@@ -42,7 +42,7 @@ func (e *env) fillHistory() (engine.Position, []engine.Change) {
 
 // first returns the first change after a position, which is not the newest.
 func (e *env) first(after engine.Position) (engine.Change, error) {
-	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.Wait)
 	defer cancel()
 	for c, err := range e.eng.Changes(ctx, after) {
 		if err != nil || len(c.Writes) > 0 {
@@ -115,7 +115,7 @@ func (e *env) resumes(before engine.Position, list []engine.Change, i int, kept,
 	case kept && text(c) != text(list[i]):
 		return fmt.Errorf("after %d comes %s, want %s", pos, text(c), text(list[i]))
 	case kept && all:
-		ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+		ctx, cancel := context.WithTimeout(e.ctx, e.o.Wait)
 		defer cancel()
 		got, err := collect(ctx, e.eng, pos, list[len(list)-1].Pos)
 		if err != nil {

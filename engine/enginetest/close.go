@@ -51,7 +51,7 @@ func closeAfter(e *env) {
 		return
 	}
 	err = nil
-	e.within(e.o.wait, "Changes after Close", func() {
+	e.within(e.o.Wait, "Changes after Close", func() {
 		for _, err = range e.eng.Changes(e.ctx, 1<<40) {
 			if err != nil {
 				break
@@ -65,7 +65,7 @@ func closeTwice(e *env) {
 	e.put("a", "1")
 	e.close()
 	var err error
-	e.within(e.o.wait, "a second Close", func() { err = e.eng.Close() })
+	e.within(e.o.Wait, "a second Close", func() { err = e.eng.Close() })
 	if err != nil && !errors.Is(err, engine.ErrClosed) {
 		e.Errorf("a second Close returned %v, want nil or %v", err, engine.ErrClosed)
 	}
@@ -269,7 +269,7 @@ func reopenChanges(e *env) {
 	e.reopen()
 	end := e.put("end", "1")
 	for i, pos := range positions {
-		ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+		ctx, cancel := context.WithTimeout(e.ctx, e.o.Wait)
 		list, err := collect(ctx, e.eng, pos, end)
 		cancel()
 		if errors.Is(err, engine.ErrTruncated) && i < 20 {

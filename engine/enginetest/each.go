@@ -12,13 +12,13 @@ import (
 
 func eachCases() []Case {
 	return []Case{
-		{"each/own-transactions-in-order", onAllKeys, eachOrder},
+		{"each/own-transactions-in-order", inOrder, eachOrder},
 		{"each/failures-are-alone", ordered, eachFailures},
 		{"each/changes", fed, eachChanges},
 		{"each/none", onOneKey, eachNone},
 		{"each/many", onAllKeys, eachMany},
 		{"each/over-a-limit", onAllKeys, eachLimit},
-		{"each/now", serial, eachNow},
+		{"each/now", timed, eachNow},
 		{"each/beside-others", serial, eachBeside},
 		{"each/ctx-ended-before", onOneKey, eachCtxBefore},
 		{"each/ctx-ends-during", ordered, eachCtxDuring},
@@ -268,7 +268,7 @@ func eachCtxDuring(e *env) {
 func eachPanic(e *env) {
 	e.put("b", "1", "c", "2", "d", "3")
 	var err error
-	e.within(e.o.wait, "UpdateEach that panics", func() {
+	e.within(e.o.Wait, "UpdateEach that panics", func() {
 		err = caught(func() error {
 			_, err := engine.UpdateEach(e.ctx, e.eng, 3, func(tx engine.Tx, i int) error {
 				if i == 1 {

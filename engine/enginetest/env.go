@@ -132,7 +132,7 @@ func (e *env) close() {
 	e.Helper()
 	e.closed = true
 	var err error
-	e.within(e.o.wait, "Close", func() { err = e.eng.Close() })
+	e.within(e.o.Wait, "Close", func() { err = e.eng.Close() })
 	if err != nil {
 		e.Fatalf("close: %v", err)
 	}
@@ -159,8 +159,8 @@ func (e *env) within(d time.Duration, what string, fn func()) {
 // time.
 func (e *env) eventually(what string, so func() bool) {
 	e.Helper()
-	if !eventually.Within(e.o.wait, so) {
-		e.Fatalf("%s: not after %v", what, e.o.wait)
+	if !eventually.Within(e.o.Wait, so) {
+		e.Fatalf("%s: not after %v", what, e.o.Wait)
 	}
 }
 
@@ -170,8 +170,8 @@ func receive[V any](e *env, what string, c <-chan V) V {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(e.o.wait):
-		e.Fatalf("%s: nothing after %v", what, e.o.wait)
+	case <-time.After(e.o.Wait):
+		e.Fatalf("%s: nothing after %v", what, e.o.Wait)
 	}
 	panic("BUG: Fatalf returned")
 }
@@ -200,7 +200,7 @@ func (e *env) view(fn func(engine.Tx) error) engine.Position {
 
 func (e *env) viewAt(r engine.Read, fn func(engine.Tx) error) engine.Position {
 	e.Helper()
-	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait) // the position has been reached
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.Wait) // the position has been reached
 	defer cancel()
 	pos, err := e.eng.View(ctx, r, fn)
 	if err != nil {

@@ -35,7 +35,7 @@ func TestEveryFaultIsCaught(t *testing.T) {
 				x.broken(f)
 				return f
 			})
-			o.wait, o.grace, o.Steps = faultWait, faultWait/5, 500
+			o.Wait, o.grace, o.Steps = faultWait, faultWait/5, 500
 			failed := map[string]string{}
 			o.Only = func(name string) bool { return slices.Contains(x.caught, name) }
 			for v := range Conform(open, o) {

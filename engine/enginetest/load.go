@@ -33,7 +33,7 @@ func (e *env) loadAndCheck(eng engine.Engine, w workload.Workload, steps int) (w
 	if err != nil {
 		return stats, err
 	}
-	ctx, cancel := context.WithTimeout(e.ctx, 6*e.o.wait) // it may wait for a change that never comes
+	ctx, cancel := context.WithTimeout(e.ctx, 6*e.o.Wait) // it may wait for a change that never comes
 	defer cancel()
 	return stats, w.Check(ctx, e.eng)
 }

@@ -144,7 +144,7 @@ func (e *env) cluster() engine.Cluster {
 // names.
 func clusteredCase(e *env) {
 	c := e.cluster()
-	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.Wait)
 	defer cancel()
 	leader, err := c.AwaitLeader(ctx)
 	if err != nil {
@@ -179,14 +179,14 @@ func advertiserCase(e *env) {
 
 func handOverCase(e *env) {
 	h := optional[engine.HandOverer](e, "HandOverer")
-	e.within(e.o.wait, "HandOver", h.HandOver) // nothing, if the engine runs alone
+	e.within(e.o.Wait, "HandOver", h.HandOver) // nothing, if the engine runs alone
 	c := e.cluster()
-	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.Wait)
 	defer cancel()
 	if _, err := c.AwaitLeader(ctx); err != nil {
 		e.Fatalf("await a leader: %v", err)
 	}
-	e.within(e.o.wait, "HandOver", h.HandOver)
+	e.within(e.o.Wait, "HandOver", h.HandOver)
 	if len(c.State().Nodes) == 1 {
 		e.put("a", "1") // no other node can lead
 	}

@@ -23,7 +23,7 @@ func promisesRefused(e *env) {
 	}
 	if !e.p.Feed {
 		var err error
-		e.within(e.o.wait, "Changes without a feed", func() {
+		e.within(e.o.Wait, "Changes without a feed", func() {
 			for _, err = range e.eng.Changes(e.ctx, 0) {
 				break
 			}

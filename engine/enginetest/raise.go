@@ -85,7 +85,7 @@ func (e *env) raisedFrom(old, p engine.Position, val string) {
 // truncatedAfter fails the case if there are changes after a position.
 func (e *env) truncatedAfter(pos engine.Position) {
 	e.Helper()
-	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.Wait)
 	defer cancel()
 	for c, err := range e.eng.Changes(ctx, pos) {
 		if !errors.Is(err, engine.ErrTruncated) {

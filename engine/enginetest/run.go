@@ -55,7 +55,11 @@ type Options struct {
 	Seed  uint64                 // of all random choices; 0: one that Run draws and logs
 	Only  func(name string) bool // which cases run; nil: all
 
-	wait, grace time.Duration // 0: waitTimeout and leakGrace; tests of the suite use shorter ones
+	// Wait is how long the suite waits for what should happen at once, and for the concurrent
+	// transactions of one case. 0: 10 s. Engines whose commits take long need more.
+	Wait time.Duration
+
+	grace time.Duration // 0: leakGrace; tests of the suite use a shorter one
 }
 
 // Case tests one statement of the contract.
@@ -147,8 +151,6 @@ func (o Options) withDefaults() Options {
 	if o.Steps <= 0 {
 		o.Steps = DefaultSteps
 	}
-	if o.wait == 0 {
-		o.wait, o.grace = waitTimeout, leakGrace
-	}
+	o.Wait, o.grace = cmp.Or(o.Wait, waitTimeout), cmp.Or(o.grace, leakGrace)
 	return o
 }

@@ -46,7 +46,7 @@ func (shared) Close() error { return nil }
 // TestSecondOfItsOwn: the suite detects that two processes do not share their data.
 func TestSecondOfItsOwn(t *testing.T) {
 	open, o := refSuite(func(r *ref) engine.Engine { return r })
-	o.wait = faultWait
+	o.Wait, o.grace = faultWait, time.Millisecond
 	o.Second = func(T) engine.Engine { return newRef(refState{}, 0) }
 	o.Only = func(name string) bool {
 		return strings.HasPrefix(name, "process/") && name != "process/outlives-the-other"
@@ -196,7 +196,7 @@ func (l lax) Promises() engine.Promises { return Within(l.Engine, engine.OnePart
 // TestFaultsOfWeakEngines: what is not promised must be refused, not half kept.
 func TestFaultsOfWeakEngines(t *testing.T) {
 	open, o := refSuite(func(r *ref) engine.Engine { return lax{r} })
-	o.wait = faultWait
+	o.Wait, o.grace = faultWait, time.Millisecond
 	o.Only = func(name string) bool { return name == "partition/crossing" || name == "promises/refused" }
 	for v := range Conform(open, o) {
 		if v.Status != Fail {

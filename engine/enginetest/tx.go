@@ -14,7 +14,8 @@ var (
 	onOneKey  = engine.Promises{}
 	clocked   = engine.Promises{Clock: true}
 	placed    = engine.Promises{Positions: true}
-	onAllKeys = engine.Promises{Atomic: engine.AllKeys, Snapshot: true, Positions: true}
+	onAllKeys = engine.Promises{Atomic: engine.AllKeys, Snapshot: true}
+	inOrder   = engine.Promises{Atomic: engine.AllKeys, Snapshot: true, Positions: true}
 	ordered   = engine.Promises{Atomic: engine.AllKeys, Snapshot: true, Positions: true, Ordered: true}
 )
 
@@ -231,7 +232,7 @@ func txReturnedBytes(e *env) {
 			if err != nil {
 				e.Errorf("update while a view is open: %v", err)
 			}
-		case <-time.After(e.o.wait):
+		case <-time.After(e.o.Wait):
 			e.Errorf("an open View holds writers up")
 		}
 	}))

@@ -10,7 +10,10 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-var serial = engine.Promises{Atomic: engine.AllKeys, Serializable: true, Snapshot: true, Positions: true}
+var serial = engine.Promises{Atomic: engine.AllKeys, Serializable: true, Snapshot: true}
+
+// timed is what serial needs, with a clock.
+var timed = engine.Promises{Atomic: engine.AllKeys, Serializable: true, Snapshot: true, Clock: true}
 
 func updateCases() []Case {
 	return []Case{
@@ -88,7 +91,7 @@ func updatePanic(e *env) {
 	e.put("b", "1", "c", "2", "d", "3", "f", "4")
 	for range 3 {
 		var err error
-		e.within(e.o.wait, "an update that panics", func() {
+		e.within(e.o.Wait, "an update that panics", func() {
 			err = caught(func() error {
 				_, err := e.eng.Update(e.ctx, func(tx engine.Tx) error {
 					if err := changeMuch(tx); err != nil {
@@ -192,7 +195,7 @@ func isolationDirty(e *env) {
 				}
 				select {
 				case <-looked:
-				case <-time.After(e.o.wait):
+				case <-time.After(e.o.Wait):
 					return errors.New("an open update holds views up")
 				}
 				if fail {

@@ -145,7 +145,7 @@ func viewTimesOut(e *env) {
 	for _, level := range levels {
 		ctx, cancel := context.WithTimeout(e.ctx, 50*time.Millisecond)
 		var err error
-		e.within(e.o.wait, "a view of a position that does not come", func() {
+		e.within(e.o.Wait, "a view of a position that does not come", func() {
 			_, err = e.eng.View(ctx, engine.Read{Level: level, AtLeast: last + 1<<20}, func(engine.Tx) error {
 				return errors.New("the function was run")
 			})
@@ -234,7 +234,7 @@ func (e *env) scramble() error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(e.o.wait):
+	case <-time.After(e.o.Wait):
 		return errors.New("an open view holds writers up")
 	}
 }

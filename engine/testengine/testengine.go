@@ -16,9 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/cassandraserver"
 	"github.com/skerrydb/skerry/ci/pgserver"
 	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/cassandra"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/engine/enginetest"
 	"github.com/skerrydb/skerry/engine/postgres"
@@ -33,9 +35,9 @@ import (
 // runs their functions twice (enginetest.Twice); "partition", which is atomic over one
 // partition only (enginetest.WithinSteady), for the tests that need no more; "postgres",
 // PostgreSQL with a database for each engine; "tables", the same with what Options.Native stores
-// otherwise; or "redis", one primary of Redis with a prefix for each. Tests in a bubble of
-// synctest, which has no network, and those of Options.HistoryBytes run on the default instead
-// of the last three.
+// otherwise; "redis", one primary of Redis with a prefix for each; or "cassandra", one node of
+// Cassandra with a keyspace for each. Tests in a bubble of synctest, which has no network, and
+// those of Options.HistoryBytes run on the default instead of the last four.
 const Env = "SKERRY_TEST_ENGINE"
 
 // Options of Open. The zero value works.
@@ -55,6 +57,7 @@ const coarseBy = time.Millisecond
 // openers has the engines by name.
 func openers() map[string]func(t testing.TB, o Options) engine.Engine {
 	return map[string]func(t testing.TB, o Options) engine.Engine{
+		"cassandra":  openCassandra,
 		"scribbling": openScribbling,
 		"embedded":   func(t testing.TB, o Options) engine.Engine { return openEmbedded(t, o) },
 		"coarse":     openCoarse,
@@ -91,7 +94,7 @@ func Open(t testing.TB, o Options) engine.Engine {
 // Remote reports whether the engine that Open opens is on a server, where a commit is a round trip.
 func Remote() bool {
 	name := os.Getenv(Env)
-	return name == "postgres" || name == "tables" || name == "redis"
+	return name == "postgres" || name == "tables" || name == "redis" || name == "cassandra"
 }
 
 // Whole returns the engine below eng that can scan all keys, which may be eng, for checks of
@@ -161,6 +164,17 @@ func openRedis(t testing.TB, o Options) engine.Engine {
 	t.Helper()
 	u := parse(t, fmt.Sprintf("%s?prefix=t%d:", redisserver.Shared(t).URL(), prefixes.Add(1)))
 	eng, err := redis.Open(t.Context(), u, redis.Options{Now: o.Now, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatalf("open engine: %v", err)
+	}
+	return eng
+}
+
+func openCassandra(t testing.TB, o Options) engine.Engine {
+	t.Helper()
+	keyspace, done := cassandraserver.Keyspace(t)
+	t.Cleanup(done)
+	eng, err := cassandra.Open(t.Context(), parse(t, cassandraserver.Shared(t).URL(keyspace)), cassandra.Options{Now: o.Now, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatalf("open engine: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/skerrydb/skerry/engine"
@@ -51,6 +52,7 @@ func (q querier) Select(ctx context.Context, sorted bool, hints *storage.SelectH
 	set := &seriesSet{at: -1, all: make([]entry, len(list))}
 	b := labels.NewScratchBuilder(16)
 	for i, s := range list {
+		perMilli(&s)
 		set.all[i] = entry{labelsOf(&b, s.Labels), s}
 	}
 	if sorted {
@@ -110,19 +112,22 @@ type entry struct {
 
 func (e entry) Labels() labels.Labels { return e.labels }
 
-func (e entry) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
-	if reused, ok := it.(*iterator); ok {
-		*reused = iterator{times: e.series.Times, values: e.series.Values, at: -1}
-		return reused
-	}
-	return &iterator{times: e.series.Times, values: e.series.Values, at: -1}
+func (e entry) Iterator(chunkenc.Iterator) chunkenc.Iterator {
+	return storage.NewListSeriesIterator(&samples{times: e.series.Times, values: e.series.Values})
 }
 
-// iterator iterates over samples, one a millisecond.
-type iterator struct {
-	times  []int64
-	values []float64
-	at     int
+// perMilli makes times milliseconds, of which each has the last of its samples.
+func perMilli(s *series.Series) {
+	n := 0
+	for i, t := range s.Times {
+		ms := toMillis(t)
+		if n > 0 && s.Times[n-1] == ms {
+			n--
+		}
+		s.Times[n], s.Values[n] = ms, s.Values[i]
+		n++
+	}
+	s.Times, s.Values = s.Times[:n], s.Values[:n]
 }
 
 func toMillis(t int64) int64 {
@@ -132,46 +137,29 @@ func toMillis(t int64) int64 {
 	return t/milli - 1
 }
 
-func (i *iterator) Next() chunkenc.ValueType {
-	if i.at >= len(i.times) {
-		return chunkenc.ValNone
-	}
-	i.at++
-	for i.at+1 < len(i.times) && toMillis(i.times[i.at+1]) == toMillis(i.times[i.at]) {
-		i.at++
-	}
-	if i.at >= len(i.times) {
-		return chunkenc.ValNone
-	}
-	return chunkenc.ValFloat
+// samples is a list of samples for one iterator, which uses each before it gets the next.
+type samples struct {
+	times  []int64 // milliseconds
+	values []float64
+	one    sample
 }
 
-func (i *iterator) Seek(t int64) chunkenc.ValueType {
-	if i.at >= len(i.times) {
-		return chunkenc.ValNone
-	}
-	if i.at >= 0 && i.AtT() >= t {
-		return chunkenc.ValFloat
-	}
-	n, _ := slices.BinarySearchFunc(i.times[max(i.at, 0):], t, func(at, t int64) int {
-		if toMillis(at) < t {
-			return -1
-		}
-		return 1
-	})
-	i.at = max(i.at, 0) + n - 1
-	return i.Next()
+func (s *samples) Len() int { return len(s.times) }
+
+func (s *samples) Get(i int) chunks.Sample {
+	s.one = sample{s.times[i], s.values[i]}
+	return &s.one
 }
 
-func (i *iterator) At() (int64, float64) { return i.AtT(), i.values[i.at] }
-func (i *iterator) AtT() int64           { return toMillis(i.times[i.at]) }
-func (i *iterator) AtST() int64          { return 0 }
-func (i *iterator) Err() error           { return nil }
-
-func (i *iterator) AtHistogram(*histogram.Histogram) (int64, *histogram.Histogram) {
-	return i.AtT(), nil // Next never returns its type
+type sample struct {
+	t int64
+	v float64
 }
 
-func (i *iterator) AtFloatHistogram(*histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
-	return i.AtT(), nil
-}
+func (s *sample) ST() int64                     { return 0 }
+func (s *sample) T() int64                      { return s.t }
+func (s *sample) F() float64                    { return s.v }
+func (s *sample) H() *histogram.Histogram       { return nil }
+func (s *sample) FH() *histogram.FloatHistogram { return nil }
+func (s *sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
+func (s *sample) Copy() chunks.Sample           { c := *s; return &c }

@@ -1,0 +1,156 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/skerrydb/skerry/ci/cassandraserver"
+	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/engine"
+)
+
+// pairs adds to two keys of each of several partitions together, and counts what became of that.
+type pairs struct {
+	eng            engine.Engine
+	acked, unknown [8]atomic.Int64
+	failed         atomic.Int64
+}
+
+func (p *pairs) key(part int, name string) []byte { return fmt.Appendf(nil, "{p%d}%s", part, name) }
+
+// both returns the number under both keys.
+func (p *pairs) both(tx engine.Tx, part int) (int64, error) {
+	var n [2]int64
+	for i, name := range []string{"a", "b"} {
+		v, _, err := tx.Get(p.key(part, name))
+		if err != nil {
+			return 0, err
+		}
+		n[i], _ = strconv.ParseInt(string(v), 10, 64) // none: 0
+	}
+	if n[0] != n[1] {
+		return 0, engine.Errorf(engine.CodeCorrupt, "partition %d has %d and %d", part, n[0], n[1])
+	}
+	return n[0], nil
+}
+
+func (p *pairs) add(ctx context.Context, part int) error {
+	_, err := p.eng.Update(ctx, func(tx engine.Tx) error {
+		n, err := p.both(tx, part)
+		if err != nil {
+			return err
+		}
+		val := fmt.Append(nil, n+1)
+		return errors.Join(tx.Put(p.key(part, "a"), val), tx.Put(p.key(part, "b"), val))
+	})
+	switch {
+	case err == nil:
+		p.acked[part].Add(1)
+	case errors.Is(err, engine.ErrOutcomeUnknown):
+		p.unknown[part].Add(1)
+	}
+	return err
+}
+
+func (p *pairs) look(ctx context.Context, r engine.Read, part int) (n int64, err error) {
+	_, err = p.eng.View(ctx, r, func(tx engine.Tx) error {
+		n, err = p.both(tx, part)
+		return err
+	})
+	return n, err
+}
+
+// run adds to all partitions and views them while disturb runs.
+func (p *pairs) run(t *testing.T, disturb func()) {
+	t.Helper()
+	stop := make(chan struct{})
+	var bg sync.WaitGroup
+	for i := range 4 {
+		bg.Go(func() {
+			for part := i; ; part = (part + 2) % len(p.acked) {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				err := p.add(context.Background(), part)
+				if err == nil {
+					_, err = p.look(context.Background(), engine.Read{Level: engine.Level(part % 3)}, part)
+				}
+				if err != nil {
+					p.failed.Add(1)
+				}
+				if err != nil && !engine.Retryable(err) && !errors.Is(err, engine.ErrOutcomeUnknown) {
+					t.Errorf("partition %d: %v", part, err)
+					return
+				}
+			}
+		})
+	}
+	disturb()
+	close(stop)
+	bg.Wait()
+}
+
+// check compares the numbers with what was acknowledged.
+func (p *pairs) check(t *testing.T) {
+	t.Helper()
+	var acked, unknown, found int64
+	for part := range p.acked {
+		n, err := p.look(t.Context(), engine.Read{}, part)
+		a, u := p.acked[part].Load(), p.unknown[part].Load()
+		if err != nil || n > a+u || n < a {
+			t.Errorf("partition %d has %d; %d were acknowledged and %d are unknown: %v", part, n, a, u, err)
+		}
+		acked, unknown, found = acked+a, unknown+u, found+n
+	}
+	t.Logf("%d acknowledged, %d unknown, %d found, %d errors", acked, unknown, found, p.failed.Load())
+}
+
+// goesOn waits until every partition has been changed again.
+func (p *pairs) goesOn(t *testing.T) {
+	t.Helper()
+	for part := range p.acked {
+		before := p.acked[part].Load()
+		eventually.True(t, fmt.Sprintf("partition %d is changed", part), func() bool { return p.acked[part].Load() > before })
+	}
+}
+
+// TestNodeDies kills one of three nodes in the middle of writes. With consistency quorum they go on, and nothing that was
+// acknowledged is lost or done twice. With consistency all they fail.
+func TestNodeDies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three nodes take a while")
+	}
+	nodes := cassandraserver.Cluster(t, 3)
+	eng := open1(t, nodes[0].URL("quorum"), Options{})
+	defer eng.Close()
+	if !eng.Promises().Durable {
+		t.Error("three nodes with commitlog_sync batch are not durable")
+	}
+	all := open1(t, nodes[1].URL("quorum")+"?consistency=all&dc=dc1&rack=rack2", Options{})
+	defer all.Close()
+	put := func(ctx context.Context) error {
+		_, err := all.Update(ctx, func(tx engine.Tx) error { return tx.Put([]byte("all"), []byte("1")) })
+		return err
+	}
+	if err := put(t.Context()); err != nil {
+		t.Errorf("consistency all with all nodes: %v", err)
+	}
+	p := &pairs{eng: eng}
+	p.run(t, func() {
+		p.goesOn(t)
+		nodes[2].Kill(t)
+		p.goesOn(t)
+		p.goesOn(t)
+	})
+	p.check(t)
+	if err := put(t.Context()); !errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrOutcomeUnknown) {
+		t.Errorf("consistency all without one node: %v", err)
+	}
+}
