@@ -31,9 +31,10 @@ func must(t testing.TB, err error) {
 // site is an application with series, which everyone may use. The user of a request is in its header User, and the scopes
 // of an API key in Scopes.
 type site struct {
-	t   testing.TB
-	db  *series.DB
-	app *web.App
+	t    testing.TB
+	db   *series.DB
+	app  *web.App
+	face *timeseries.Face
 }
 
 func everyone(*web.Context, string, bool) error { return nil }
@@ -66,7 +67,7 @@ func open(t testing.TB, so series.Options, o timeseries.Options, cs ...series.Co
 			return nil
 		})
 	})
-	timeseries.Mount(app, db, o)
+	face := timeseries.Mount(app, db, o)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = f.Run(ctx) })
@@ -76,7 +77,7 @@ func open(t testing.TB, so series.Options, o timeseries.Options, cs ...series.Co
 		stop()
 		running.Wait()
 	})
-	return &site{t, db, app}
+	return &site{t, db, app, face}
 }
 
 // plain serves the collection c, which keeps everything.

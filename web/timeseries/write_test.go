@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,6 +178,74 @@ func TestOrder(t *testing.T) {
 	s.has("k_f", `{"__name__":"k_f","a":"1","b":"2"} [1] [2]`)
 	s.write("k,b=2,a=1 f=3 1000000\nk,a=1,b=2 f=4 1000000").is(204)
 	s.has("k_f", `{"__name__":"k_f","a":"1","b":"2"} [1] [4]`)
+}
+
+// TestMovingBounds: lines that become too old while their request is handled are refused like any others, and do not
+// prevent those from being stored.
+func TestMovingBounds(t *testing.T) {
+	var late atomic.Bool
+	now := func() time.Time { // is later from the second call on
+		if late.Swap(true) {
+			return begin.Add(5 * time.Second)
+		}
+		return begin
+	}
+	for _, lines := range []int{1, 100} {
+		s := open(t, series.Options{Now: now}, timeseries.Options{Allow: everyone}, series.Collection{Name: "c", Window: time.Hour})
+		first := begin.Add(-time.Hour)
+		s.write(fmt.Sprintf("m f=1 %d", begin.UnixNano())).is(204)
+		var body strings.Builder
+		for i := range lines {
+			fmt.Fprintf(&body, "m f=%d %d\n", i, first.Add(time.Duration(i)*time.Second).UnixNano())
+		}
+		late.Store(false)
+		p := s.write(body.String()).is(400).partial()
+		if p.Code != "series_partial" || p.Refused+p.Stored != lines || p.Refused < min(lines, 5) || p.Refused > 16 || p.Errors[0].Code != "series_too_old" {
+			t.Errorf("%d lines: the report is %+v", lines, p)
+		}
+	}
+}
+
+// TestNoLongerTooNew: a line may become acceptable while its request is handled.
+func TestNoLongerTooNew(t *testing.T) {
+	var late atomic.Bool
+	now := func() time.Time {
+		if late.Swap(true) {
+			return begin.Add(time.Minute)
+		}
+		return begin
+	}
+	s := open(t, series.Options{Now: now}, timeseries.Options{Allow: everyone}, series.Collection{Name: "c", Ahead: time.Minute})
+	s.write(fmt.Sprintf("m f=1 %d", begin.UnixNano())).is(204)
+	late.Store(false)
+	s.write(fmt.Sprintf("m f=2 %d", begin.Add(90*time.Second).UnixNano())).is(204)
+	s.has("m_f", fmt.Sprintf(`{"__name__":"m_f"} [%d,%d] [1,2]`, begin.UnixMilli(), begin.UnixMilli()+90_000))
+}
+
+// TestForgotten: lines whose series are forgotten, while those of other lines are defined, are stored.
+func TestForgotten(t *testing.T) {
+	s := plain(t)
+	c, err := s.db.Collection("c")
+	must(t, err)
+	s.face.Forget(c, 2)
+	var body strings.Builder
+	for i := range 5 {
+		fmt.Fprintf(&body, "m%d f=%d 1000000\n", i, i)
+		s.write(body.String()).is(204)
+	}
+	for i := range 5 {
+		body.Reset()
+		for j := range i + 1 {
+			fmt.Fprintf(&body, "m%d f=%d %d000000\n", j, i, i+2)
+		}
+		fmt.Fprintf(&body, "n%d f=1 1000000\n", i)
+		s.write(body.String()).is(204)
+		for j := range i + 1 {
+			if got := s.samples(fmt.Sprintf("match=m%d_f&from=%g", j, float64(i+2)/1000)); !strings.HasSuffix(got, fmt.Sprintf("[%d] [%d]", i+2, i)) {
+				t.Errorf("series %d after write %d has %s", j, i, got)
+			}
+		}
+	}
 }
 
 // TestBodies: what a body may be.
