@@ -53,13 +53,13 @@ func (f *Face) queryRange(r *request) (any, error) {
 	}
 	step, err := duration(r.form("step"))
 	switch {
-	case err != nil || step <= 0:
-		return nil, bad("the parameter step %.40q is not a positive duration", r.form("step"))
+	case err != nil || step < time.Millisecond: // the engine counts in milliseconds
+		return nil, bad("the parameter step %.40q is not a duration of at least a millisecond", r.form("step"))
 	case from.IsZero() || to.IsZero():
 		return nil, bad("the parameters start and end are required")
 	case to.Before(from):
 		return nil, bad("the parameter end is before start")
-	case to.Sub(from)/step >= MaxPoints:
+	case (to.UnixMilli()-from.UnixMilli())/step.Milliseconds() >= MaxPoints:
 		return nil, bad("the step makes more than %d points of each series; a longer one makes them fewer", MaxPoints)
 	}
 	return f.run(r, func(ctx context.Context, text string) (promql.Query, error) {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/snappy"
 	"github.com/prometheus/prometheus/prompb"
@@ -35,7 +36,11 @@ func (f *Face) remoteWrite(r *request) (any, error) {
 	if err := req.Unmarshal(raw); err != nil {
 		return nil, bad("the body is no prometheus.WriteRequest: %v", err)
 	}
-	refused, first, err := f.append(r, &req)
+	refused, first, err := f.append(r, &req, 0)
+	for margin := time.Second; engine.CodeOf(err) == series.CodeTooOld && margin <= maxMargin; margin *= 10 {
+		// A sample became too old between its check and the commit, which fails all others.
+		refused, first, err = f.append(r, &req, margin)
+	}
 	switch {
 	case engine.CodeOf(err) == series.CodeBusy:
 		r.Header().Set("Retry-After", busyAgain)
@@ -48,8 +53,11 @@ func (f *Face) remoteWrite(r *request) (any, error) {
 	return nil, nil
 }
 
-// append stores what can be stored, and counts what cannot.
-func (f *Face) append(r *request, req *prompb.WriteRequest) (refused int, first error, err error) {
+// maxMargin is of samples that are about to be too old.
+const maxMargin = 10 * time.Second
+
+// append stores what can be stored, and counts what cannot. It refuses samples that will be too old after margin.
+func (f *Face) append(r *request, req *prompb.WriteRequest, margin time.Duration) (refused int, first error, err error) {
 	refuse := func(n int, why error) {
 		refused += n
 		if first == nil {
@@ -79,25 +87,40 @@ func (f *Face) append(r *request, req *prompb.WriteRequest) (refused int, first 
 		return 0, nil, err
 	}
 	var batch series.Batch
-	oldest, newest := r.store.Bounds()
+	check := checker(r.store, margin)
 	for i, ts := range from {
 		if ids[i] == 0 {
 			refuse(len(ts.Samples), full)
 			continue
 		}
 		for _, s := range ts.Samples {
-			t := s.Timestamp * milli
-			if s.Timestamp > math.MaxInt64/milli || s.Timestamp < math.MinInt64/milli {
-				refuse(1, errors.New("the time "+strconv.FormatInt(s.Timestamp, 10)+" ms is out of range"))
-			} else if t < oldest || t > newest {
-				refuse(1, r.store.Check(t))
-			} else {
-				batch.Add(ids[i], t, s.Value)
+			if err := check(s.Timestamp); err != nil {
+				refuse(1, err)
+				continue
 			}
+			batch.Add(ids[i], s.Timestamp*milli, s.Value)
 		}
 	}
 	_, err = r.store.Append(r, &batch)
 	return refused, first, err
+}
+
+// checker returns a function that checks times in milliseconds. It refuses those that will be too old after margin.
+func checker(store *series.Store, margin time.Duration) func(ms int64) error {
+	oldest, newest := store.Bounds()
+	leaving := oldest + int64(margin) // there is a margin only if there is a window
+	return func(ms int64) error {
+		t := ms * milli
+		switch {
+		case ms > math.MaxInt64/milli || ms < math.MinInt64/milli:
+			return errors.New("the time " + strconv.FormatInt(ms, 10) + " ms is out of range")
+		case t < oldest || t > newest:
+			return store.Check(t) // nil if the clock has moved on since
+		case t < leaving:
+			return errors.New("the time " + strconv.FormatInt(ms, 10) + " ms is about to be before the oldest that the collection accepts")
+		}
+		return nil
+	}
 }
 
 func labelsFrom(pairs []prompb.Label) (series.Labels, error) {

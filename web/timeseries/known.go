@@ -22,7 +22,7 @@ func (c *caches) of(s *series.Store) *known {
 		if c.all == nil {
 			c.all = map[*series.Store]*known{}
 		}
-		k = &known{lines: map[string][]field{}}
+		k = &known{max: MaxKnown, lines: map[string][]field{}}
 		c.all[s] = k
 	}
 	return k
@@ -30,6 +30,7 @@ func (c *caches) of(s *series.Store) *known {
 
 // known has the ids of series by measurement and tags, as they are in lines, and by field.
 type known struct {
+	max   int          // lists in lines, after which all are forgotten
 	mu    sync.RWMutex // guards lines; the lists in it do not change
 	lines map[string][]field
 }
@@ -72,7 +73,7 @@ func (m missing) labels() (series.Labels, error) {
 func (k *known) add(of []missing, ids []series.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.lines) > MaxKnown {
+	if len(k.lines) > k.max {
 		clear(k.lines)
 	}
 	for i, m := range of {

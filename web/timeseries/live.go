@@ -14,7 +14,7 @@ import (
 const checkEvery = 5 * time.Second
 
 // live sends the samples of a selector as they are stored. An event "series" introduces a series with a number and its
-// labels; an event "samples" has a list of [number, time in milliseconds, value]. If the client does not keep up, or
+// labels; an event "samples" has a list of [number, time in milliseconds, value]; a long list comes in several. If the client does not keep up, or
 // the node has to read its series again, the stream ends, and the browser connects again.
 func (f *Face) live(c *web.Context) error {
 	name := c.Path("collection").String()
@@ -74,7 +74,7 @@ func sendLive(ctx context.Context, out *web.Events, w *series.Watch, introduced 
 			return err
 		}
 		b := []byte{'['}
-		for i, s := range batch {
+		for _, s := range batch {
 			if !introduced[s.ID] {
 				introduced[s.ID] = true
 				about := append([]byte(`{"number":`), number(s.ID)...)
@@ -83,9 +83,18 @@ func sendLive(ctx context.Context, out *web.Events, w *series.Watch, introduced 
 					return err
 				}
 			}
-			b = append(append(comma(b, i), '['), number(s.ID)...)
+			b = append(append(comma(b, len(b)-1), '['), number(s.ID)...)
 			b = appendMillis(append(b, ','), s.Time)
 			b = append(appendValue(append(b, ','), s.Value), ']')
+			if len(b) > web.MaxEventBytes/2 {
+				if err := out.Send(web.Event{Name: "samples", Data: string(append(b, ']'))}); err != nil {
+					return err
+				}
+				b = append(b[:0], '[')
+			}
+		}
+		if len(b) == 1 {
+			continue
 		}
 		if err := out.Send(web.Event{Name: "samples", Data: string(append(b, ']'))}); err != nil {
 			return err

@@ -171,18 +171,23 @@ func parseDuration(name, text string) (time.Duration, error) {
 	return d, nil
 }
 
-// duration reads Go's durations, and days and weeks.
+// duration reads Go's durations that are not negative, and days and weeks.
 func duration(text string) (time.Duration, error) {
 	for unit, each := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
 		if n, ok := strings.CutSuffix(text, unit); ok {
 			v, err := strconv.ParseFloat(n, 64)
-			if err != nil || v > float64(math.MaxInt64/each) {
+			if err != nil || !(v >= 0 && v <= float64(math.MaxInt64/each)) { // NaN neither
+
 				return 0, strconv.ErrRange
 			}
 			return time.Duration(v * float64(each)), nil
 		}
 	}
-	return time.ParseDuration(text)
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = strconv.ErrRange
+	}
+	return d, err
 }
 
 // respond sends series as JSON: times in Unix milliseconds, values as numbers, or as the strings "NaN", "+Inf" and

@@ -101,6 +101,11 @@ func decompressed(coding string, body []byte) ([]byte, error) {
 	return out, nil
 }
 
+const (
+	maxReads  = 10               // of one body, whose series are forgotten each time
+	maxMargin = 10 * time.Second // of lines that are about to be too old
+)
+
 var writers = sync.Pool{New: func() any { return new(writer) }}
 
 // writer stores the lines of one body. It is reused.
@@ -130,18 +135,33 @@ func (w *writer) reset() {
 	w.lines, w.stored, w.refused, w.strings, w.faults = 0, 0, 0, 0, w.faults[:0]
 }
 
-// write reads the body once if all series are known. Otherwise it defines those that are not, and reads the body
-// again, so that samples stay in their order.
+// write stores the lines of a body. A line that becomes too old between its check and the commit would fail all others:
+// then lines that are about to are refused, with a longer margin each time.
 func (w *writer) write(ctx context.Context, s *series.Store, k *known, body []byte, precision time.Duration) (engine.Position, error) {
+	margin := time.Duration(0)
+	for {
+		pos, err := w.append(ctx, s, k, body, precision, margin)
+		if engine.CodeOf(err) != series.CodeTooOld || margin >= maxMargin {
+			return pos, err
+		}
+		margin = max(time.Second, 10*margin)
+	}
+}
+
+// append reads the body once if all series are known. Otherwise it defines those that are not, and reads the body
+// again, so that samples stay in their order. It reads it once more if series were forgotten in between.
+func (w *writer) append(ctx context.Context, s *series.Store, k *known, body []byte, precision, margin time.Duration) (engine.Position, error) {
 	w.listed = nil
-	w.read(s, k, body, precision)
-	if len(w.missing) > 0 {
+	for range maxReads {
+		w.read(s, k, body, precision, margin)
+		if len(w.missing) == 0 {
+			return s.Append(ctx, &w.batch)
+		}
 		if err := w.define(ctx, s, k); err != nil {
 			return 0, err
 		}
-		w.read(s, k, body, precision)
 	}
-	return s.Append(ctx, &w.batch)
+	return 0, engine.Errorf(series.CodeBusy, "too many new series are written at once; try again later")
 }
 
 // define defines the missing series.
@@ -149,6 +169,7 @@ func (w *writer) define(ctx context.Context, s *series.Store, k *known) error {
 	var some []missing
 	var labels []series.Labels
 	for _, m := range w.missing {
+		delete(w.listed, m)
 		l, err := m.labels()
 		if err != nil {
 			w.listed[m] = err
@@ -170,9 +191,10 @@ func (w *writer) define(ctx context.Context, s *series.Store, k *known) error {
 }
 
 // read gathers the samples of all lines whose series are known, and what is missing.
-func (w *writer) read(s *series.Store, k *known, body []byte, precision time.Duration) {
+func (w *writer) read(s *series.Store, k *known, body []byte, precision, margin time.Duration) {
 	w.reset()
 	oldest, newest := s.Bounds()
+	leaving := oldest + int64(margin) // there is a margin only if there is a window
 	now := time.Now().Truncate(precision).UnixNano()
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -184,14 +206,20 @@ func (w *writer) read(s *series.Store, k *known, body []byte, precision time.Dur
 			continue
 		}
 		if err := w.parser.Parse(line, precision, &w.line); err != nil {
-			w.refuse(engine.CodeInvalid, err)
+			w.refuse(err)
 			continue
 		}
 		if !w.line.HasTime {
 			w.line.Time = now
 		}
 		if w.line.Time < oldest || w.line.Time > newest {
-			w.refuse("", s.Check(w.line.Time))
+			if err := s.Check(w.line.Time); err != nil { // the clock has moved on since
+				w.refuse(err)
+				continue
+			}
+		}
+		if w.line.Time < leaving {
+			w.refuse(errLeaving)
 			continue
 		}
 		w.add(k.lines[string(w.line.Series)])
@@ -223,7 +251,7 @@ func (w *writer) add(fields []field) {
 		known = false
 	}
 	if failed != nil {
-		w.refuse(engine.CodeInvalid, failed)
+		w.refuse(failed)
 	}
 	if !known {
 		return
@@ -244,13 +272,16 @@ func (w *writer) add(fields []field) {
 	}
 }
 
-// refuse reports the current line. The code is that of an error without one.
-func (w *writer) refuse(code engine.Code, err error) {
+// errLeaving refuses lines that are as old as the window is long.
+var errLeaving = engine.Errorf(series.CodeTooOld, "the time is about to be before the oldest that the collection accepts")
+
+// refuse reports the current line. An error without a code is invalid.
+func (w *writer) refuse(err error) {
 	w.refused++
 	if len(w.faults) >= MaxReported {
 		return
 	}
-	detail := err.Error()
+	code, detail := engine.CodeInvalid, err.Error()
 	if e := (*engine.Error)(nil); errors.As(err, &e) {
 		code, detail = e.Code, e.Msg
 	}
