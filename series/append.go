@@ -139,7 +139,8 @@ func (s *Store) check(t, oldest, newest int64) error {
 func stamp(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339Nano) }
 
 // Append stores a batch, all of it or nothing. When it returns, the samples are as durable as the engine promises,
-// and reads on this node see them. It does not change b. If the series of this node are too far behind with
+// and reads on this node see them. It does not change b. A sample outside of Bounds fails the whole batch, so callers check
+// first; what was accepted then may be a minute older now. If the series of this node are too far behind with
 // compressing, the error is CodeBusy.
 func (s *Store) Append(ctx context.Context, b *Batch) (engine.Position, error) {
 	oldest, newest := s.Bounds()
@@ -149,6 +150,9 @@ func (s *Store) Append(ctx context.Context, b *Batch) (engine.Position, error) {
 	case b.samples > MaxBatchSamples || len(b.data) > maxBatchBytes:
 		return 0, engine.Errorf(CodeBatchTooLarge, "a batch of %d samples and %d bytes is over the limit of %d samples and %d bytes",
 			b.samples, len(b.data), MaxBatchSamples, maxBatchBytes)
+	}
+	if oldest != minTime {
+		oldest -= int64(checkedWithin)
 	}
 	for _, t := range []int64{b.from, b.to} {
 		if err := s.check(t, oldest, newest); err != nil {

@@ -36,5 +36,6 @@ const (
 	leaseFor          = 10 * time.Second
 	mergeFanIn        = 8
 	workPause         = 2 * time.Second // between looks for work, and after an error
+	checkedWithin     = time.Minute     // before a batch is appended, its samples were within the bounds
 	applyWait         = 5 * time.Second // for a committed batch to be in memory
 )

@@ -180,12 +180,15 @@ func TestBounds(t *testing.T) {
 		at   time.Time
 		want engine.Code
 	}{
-		{now, ""}, {now.Add(-time.Hour), ""}, {now.Add(-time.Hour - 1), CodeTooOld}, {time.Unix(0, minTime), CodeTooOld},
+		{now, ""}, {now.Add(-time.Hour), ""}, {now.Add(-time.Hour - checkedWithin - 1), CodeTooOld}, {time.Unix(0, minTime), CodeTooOld},
 		{now.Add(10 * time.Minute), ""}, {now.Add(10*time.Minute + 1), CodeTooNew}, {time.Unix(0, maxTime), CodeTooNew},
 	} {
 		if err := add(kept, c.at); engine.CodeOf(err) != c.want && (err != nil || c.want != "") {
 			t.Errorf("%s: %v, want %q", c.at, err, c.want)
 		}
+	}
+	if err := kept.Check(nanos(now.Add(-time.Hour - 1))); engine.CodeOf(err) != CodeTooOld {
+		t.Errorf("a sample before the window: %v", err)
 	}
 	if ids, err = whole.Define(t.Context(), []Labels{labels(t, "m")}); err != nil {
 		t.Fatal(err)

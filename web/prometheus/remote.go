@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/klauspost/compress/snappy"
 	"github.com/prometheus/prometheus/prompb"
@@ -36,11 +35,7 @@ func (f *Face) remoteWrite(r *request) (any, error) {
 	if err := req.Unmarshal(raw); err != nil {
 		return nil, bad("the body is no prometheus.WriteRequest: %v", err)
 	}
-	refused, first, err := f.append(r, &req, 0)
-	for margin := time.Second; engine.CodeOf(err) == series.CodeTooOld && margin <= maxMargin; margin *= 10 {
-		// A sample became too old between its check and the commit, which fails all others.
-		refused, first, err = f.append(r, &req, margin)
-	}
+	refused, first, err := f.append(r, &req)
 	switch {
 	case engine.CodeOf(err) == series.CodeBusy:
 		r.Header().Set("Retry-After", busyAgain)
@@ -53,11 +48,8 @@ func (f *Face) remoteWrite(r *request) (any, error) {
 	return nil, nil
 }
 
-// maxMargin is of samples that are about to be too old.
-const maxMargin = 10 * time.Second
-
-// append stores what can be stored, and counts what cannot. It refuses samples that will be too old after margin.
-func (f *Face) append(r *request, req *prompb.WriteRequest, margin time.Duration) (refused int, first error, err error) {
+// append stores what can be stored, and counts what cannot.
+func (f *Face) append(r *request, req *prompb.WriteRequest) (refused int, first error, err error) {
 	refuse := func(n int, why error) {
 		refused += n
 		if first == nil {
@@ -87,7 +79,7 @@ func (f *Face) append(r *request, req *prompb.WriteRequest, margin time.Duration
 		return 0, nil, err
 	}
 	var batch series.Batch
-	check := checker(r.store, margin)
+	check := checker(r.store)
 	for i, ts := range from {
 		if ids[i] == 0 {
 			refuse(len(ts.Samples), full)
@@ -105,10 +97,9 @@ func (f *Face) append(r *request, req *prompb.WriteRequest, margin time.Duration
 	return refused, first, err
 }
 
-// checker returns a function that checks times in milliseconds. It refuses those that will be too old after margin.
-func checker(store *series.Store, margin time.Duration) func(ms int64) error {
+// checker returns a function that checks times in milliseconds.
+func checker(store *series.Store) func(ms int64) error {
 	oldest, newest := store.Bounds()
-	leaving := oldest + int64(margin) // there is a margin only if there is a window
 	return func(ms int64) error {
 		t := ms * milli
 		switch {
@@ -116,8 +107,6 @@ func checker(store *series.Store, margin time.Duration) func(ms int64) error {
 			return errors.New("the time " + strconv.FormatInt(ms, 10) + " ms is out of range")
 		case t < oldest || t > newest:
 			return store.Check(t) // nil if the clock has moved on since
-		case t < leaving:
-			return errors.New("the time " + strconv.FormatInt(ms, 10) + " ms is about to be before the oldest that the collection accepts")
 		}
 		return nil
 	}

@@ -101,10 +101,8 @@ func decompressed(coding string, body []byte) ([]byte, error) {
 	return out, nil
 }
 
-const (
-	maxReads  = 10               // of one body, whose series are forgotten each time
-	maxMargin = 10 * time.Second // of lines that are about to be too old
-)
+// maxReads bounds how often a body is read whose series are forgotten each time.
+const maxReads = 10
 
 var writers = sync.Pool{New: func() any { return new(writer) }}
 
@@ -135,25 +133,12 @@ func (w *writer) reset() {
 	w.lines, w.stored, w.refused, w.strings, w.faults = 0, 0, 0, 0, w.faults[:0]
 }
 
-// write stores the lines of a body. A line that becomes too old between its check and the commit would fail all others:
-// then lines that are about to are refused, with a longer margin each time.
-func (w *writer) write(ctx context.Context, s *series.Store, k *known, body []byte, precision time.Duration) (engine.Position, error) {
-	margin := time.Duration(0)
-	for {
-		pos, err := w.append(ctx, s, k, body, precision, margin)
-		if engine.CodeOf(err) != series.CodeTooOld || margin >= maxMargin {
-			return pos, err
-		}
-		margin = max(time.Second, 10*margin)
-	}
-}
-
-// append reads the body once if all series are known. Otherwise it defines those that are not, and reads the body
+// write reads the body once if all series are known. Otherwise it defines those that are not, and reads the body
 // again, so that samples stay in their order. It reads it once more if series were forgotten in between.
-func (w *writer) append(ctx context.Context, s *series.Store, k *known, body []byte, precision, margin time.Duration) (engine.Position, error) {
+func (w *writer) write(ctx context.Context, s *series.Store, k *known, body []byte, precision time.Duration) (engine.Position, error) {
 	w.listed = nil
 	for range maxReads {
-		w.read(s, k, body, precision, margin)
+		w.read(s, k, body, precision)
 		if len(w.missing) == 0 {
 			return s.Append(ctx, &w.batch)
 		}
@@ -191,10 +176,9 @@ func (w *writer) define(ctx context.Context, s *series.Store, k *known) error {
 }
 
 // read gathers the samples of all lines whose series are known, and what is missing.
-func (w *writer) read(s *series.Store, k *known, body []byte, precision, margin time.Duration) {
+func (w *writer) read(s *series.Store, k *known, body []byte, precision time.Duration) {
 	w.reset()
 	oldest, newest := s.Bounds()
-	leaving := oldest + int64(margin) // there is a margin only if there is a window
 	now := time.Now().Truncate(precision).UnixNano()
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -217,10 +201,6 @@ func (w *writer) read(s *series.Store, k *known, body []byte, precision, margin 
 				w.refuse(err)
 				continue
 			}
-		}
-		if w.line.Time < leaving {
-			w.refuse(errLeaving)
-			continue
 		}
 		w.add(k.lines[string(w.line.Series)])
 	}
@@ -271,9 +251,6 @@ func (w *writer) add(fields []field) {
 		w.stored++
 	}
 }
-
-// errLeaving refuses lines that are as old as the window is long.
-var errLeaving = engine.Errorf(series.CodeTooOld, "the time is about to be before the oldest that the collection accepts")
 
 // refuse reports the current line. An error without a code is invalid.
 func (w *writer) refuse(err error) {
