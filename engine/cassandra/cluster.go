@@ -31,6 +31,9 @@ func config(t target, o Options, policy gocql.HostSelectionPolicy, keyspace stri
 	cfg.PoolConfig.HostSelectionPolicy = policy
 	cfg.SslOpts = t.tls
 	cfg.Logger = driverLog{o.Logger}
+	if o.dialer != nil {
+		cfg.Dialer = o.dialer
+	}
 	if t.user != "" || t.password != "" {
 		cfg.Authenticator = gocql.PasswordAuthenticator{Username: t.user, Password: t.password}
 	}

@@ -54,6 +54,7 @@ type Options struct {
 
 	// For tests.
 	patience time.Duration                 // 0: the constant
+	dialer   gocql.Dialer                  // nil: the driver's
 	watch    watcher                       // sees all requests; nil: nobody
 	through  func(send func() error) error // sends a batch; nil: that is all
 }
