@@ -26,7 +26,10 @@ func config(t target, o Options, policy gocql.HostSelectionPolicy, keyspace stri
 	cfg.WriteCoalesceWaitTime = 0 // it would add up to 200 µs to each request
 	cfg.DefaultTimestamp = false  // transactions have the time of their ballot
 	cfg.ReconnectInterval = time.Second
-	cfg.MaxWaitSchemaAgreement = o.patience
+	cfg.MaxWaitSchemaAgreement = schemaTimeout
+	if keyspace == "" {
+		cfg.Timeout = schemaTimeout // the session changes the schema
+	}
 	cfg.Metadata.CacheMode = gocql.KeyspaceOnly
 	cfg.PoolConfig.HostSelectionPolicy = policy
 	cfg.SslOpts = t.tls
