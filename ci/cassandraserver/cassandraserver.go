@@ -297,7 +297,7 @@ func (s *Server) launch(tb testing.TB) {
 		"-Dcassandra.config=file://"+filepath.Join(conf, "cassandra.yaml"), "-Dcassandra.storagedir="+s.Dir, "-Dcassandra.logdir="+s.Dir,
 		"-Dcassandra-foreground=yes", "-Djava.io.tmpdir="+s.Dir,
 		"-Dcassandra.ring_delay_ms=1000", "-Dcassandra.skip_wait_for_gossip_to_settle=0", "-Dcassandra.superuser_setup_delay_ms=0",
-		"-Dcassandra.test.flush_local_schema_changes=false", "-Dio.netty.eventLoopThreads=2",
+		"-Dio.netty.eventLoopThreads=2",
 		"-cp", conf+":"+s.jars+"/*", "org.apache.cassandra.service.CassandraDaemon")
 	cmd.Dir = s.Dir
 	s.Start(tb, cmd, func() bool { return true })

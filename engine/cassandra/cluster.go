@@ -26,11 +26,17 @@ func config(t target, o Options, policy gocql.HostSelectionPolicy, keyspace stri
 	cfg.WriteCoalesceWaitTime = 0 // it would add up to 200 µs to each request
 	cfg.DefaultTimestamp = false  // transactions have the time of their ballot
 	cfg.ReconnectInterval = time.Second
-	cfg.MaxWaitSchemaAgreement = o.patience
+	cfg.MaxWaitSchemaAgreement = schemaTimeout
+	if keyspace == "" {
+		cfg.Timeout = schemaTimeout // the session changes the schema
+	}
 	cfg.Metadata.CacheMode = gocql.KeyspaceOnly
 	cfg.PoolConfig.HostSelectionPolicy = policy
 	cfg.SslOpts = t.tls
 	cfg.Logger = driverLog{o.Logger}
+	if o.dialer != nil {
+		cfg.Dialer = o.dialer
+	}
 	if t.user != "" || t.password != "" {
 		cfg.Authenticator = gocql.PasswordAuthenticator{Username: t.user, Password: t.password}
 	}

@@ -3,8 +3,10 @@ package cassandra
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/url"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,14 +37,41 @@ func contract(t *testing.T, wrap func(engine.Engine) engine.Engine, only func(na
 	s := cassandraserver.Shared(t)
 	var keyspace string
 	var done func()
-	again := func(t enginetest.T) engine.Engine { return wrap(open1(t, s.URL(keyspace), Options{})) }
+	var lines lines
+	again := func(t enginetest.T) engine.Engine { return wrap(open1(t, s.URL(keyspace), Options{dialer: &lines})) }
 	enginetest.Run(enginetest.Adapt(t), func(enginetest.T) engine.Engine {
 		keyspace, done = cassandraserver.Keyspace(t, "meta")
 		return again(enginetest.Adapt(t))
 	}, enginetest.Options{
 		Reopen: again, Second: again, Steps: 200, Only: only, Wait: time.Minute,
-		Wipe: true, Empty: func(enginetest.T) { done() },
+		Wipe: true, Empty: func(enginetest.T) { done() }, Cut: func(enginetest.T) { lines.cut() },
 	})
+}
+
+// lines makes connections and ends them.
+type lines struct {
+	mu  sync.Mutex // guards all
+	all []net.Conn
+}
+
+func (l *lines) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.all = append(l.all, c)
+	}
+	return c, err
+}
+
+// cut ends all connections.
+func (l *lines) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.all {
+		_ = c.Close() // it may be closed already
+	}
+	l.all = nil
 }
 
 // open1 opens the engine at a URL.

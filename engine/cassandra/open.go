@@ -38,6 +38,7 @@ const (
 	readAtOnce     = 16                     // SELECTs of one view that run together
 	patience       = 10 * time.Second       // for servers that do not answer or refuse work
 	requestTimeout = 5 * time.Second        // of one request
+	schemaTimeout  = 30 * time.Second       // of a change of the schema, and until all nodes have it
 	speculateAfter = 250 * time.Millisecond // then a read is also sent to another node
 	maxConflicts   = 100                    // tries of one transaction
 	maxReplicas    = 3                      // of a new keyspace in each datacenter
@@ -54,6 +55,7 @@ type Options struct {
 
 	// For tests.
 	patience time.Duration                 // 0: the constant
+	dialer   gocql.Dialer                  // nil: the driver's
 	watch    watcher                       // sees all requests; nil: nobody
 	through  func(send func() error) error // sends a batch; nil: that is all
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerrydb/skerry/ci/cassandraserver"
 	"github.com/skerrydb/skerry/ci/certs"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/engine"
 )
@@ -118,5 +119,28 @@ func TestGuarded(t *testing.T) {
 	}
 	if err := (&pairs{eng: eng}).add(t.Context(), 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNoLongerDurable restarts a node with settings that no longer keep what was promised.
+func TestNoLongerDurable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a node starts twice")
+	}
+	s := cassandraserver.Start(t)
+	eng := open1(t, s.URL("k"), Options{})
+	defer eng.Close()
+	p := &pairs{eng: eng}
+	if err := p.add(t.Context(), 0); err != nil || !eng.Promises().Durable {
+		t.Errorf("durable %t, %v", eng.Promises().Durable, err)
+	}
+	s.Kill(t)
+	s.Restart(t, "commitlog_sync: periodic", "commitlog_sync_period: 10000ms")
+	eventually.True(t, "writes are refused", func() bool {
+		err := p.add(t.Context(), 0)
+		return err != nil && strings.Contains(err.Error(), "no longer durable")
+	})
+	if n, err := p.look(t.Context(), engine.Read{}, 0); err != nil || n != p.acked[0].Load() {
+		t.Errorf("%d, %v, want %d", n, err, p.acked[0].Load())
 	}
 }
