@@ -47,11 +47,12 @@ function start(figure) {
       const times = [...windows.keys()].sort((a, b) => a - b).slice(-most);
       for (const at of windows.keys()) if (at < times[0]) windows.delete(at);
       const all = times.map((at) => windows.get(at));
-      const data = [times, all.map((w) => w.max), all.map((w) => w.min), all.map((w) => w.sum / w.count)];
+      const limit = all.some((w) => w.max > alarm) ? alarm : null; // otherwise the scale would be too wide
+      const data = [times, all.map((w) => w.max), all.map((w) => w.min), all.map((w) => w.sum / w.count), all.map(() => limit)];
       plot ??= make(data);
       plot.setData(data);
       if (!newest) return;
-      caption.textContent = `${name}: ${newest.value.toFixed(1)} ${unit} at ${new Date(newest.time).toLocaleTimeString()}` +
+      caption.textContent = `${name}: ${newest.value.toFixed(1)} ${unit} at ${new Date(newest.time).toISOString().slice(11, 19)} UTC` +
         (newest.value > alarm ? `, above the limit of ${alarm} ${unit}` : "") + `. Average, least and most of each ${step} seconds.`;
       figure.dataset.newest = newest.value;
     });
@@ -67,11 +68,12 @@ function start(figure) {
 
   function make(data) {
     const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 } };
-    const accent = color("--accent"), band = color("--band");
+    const accent = color("--accent"), band = color("--band"), wrong = color("--wrong");
     return new uPlot({
       width: width(), height: 256, legend: { show: false }, cursor: { y: false },
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       axes: [{ ...axis, space: 70, values: [[60, "{HH}:{mm}", null, null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1]] }, { ...axis, size: 56 }],
-      series: [{}, { stroke: "transparent", points: { show: false } }, { stroke: "transparent", points: { show: false } }, { stroke: accent, width: 2 }],
+      series: [{}, { stroke: "transparent", points: { show: false } }, { stroke: "transparent", points: { show: false } }, { stroke: accent, width: 2 }, { stroke: wrong, dash: [6, 6], points: { show: false } }],
       bands: [{ series: [1, 2], fill: band }],
     }, data, box);
   }
@@ -91,7 +93,9 @@ function start(figure) {
         if (!answer.ok) return;
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         const href = document.activeElement?.getAttribute("href");
-        for (const id of ["status", "kinds", "newest"]) {
+        const status = document.getElementById("status"), text = page.getElementById("status")?.textContent;
+        if (text && text !== status.textContent) status.textContent = text; // which screen readers announce
+        for (const id of ["kinds", "newest"]) {
           const now = document.getElementById(id), next = page.getElementById(id);
           if (!next) continue;
           const focused = now.contains(document.activeElement);
@@ -109,7 +113,10 @@ function start(figure) {
   let events = null;
   function listen() {
     events = new EventSource(`/series/factory/live?${selects}`);
-    events.addEventListener("open", () => load().then(refresh, () => { waiting = null; }));
+    events.addEventListener("open", () => load().then(refresh, (error) => {
+      waiting = null;
+      caption.textContent = `${name}: the values cannot be loaded (${error.message}). Reload the page.`;
+    }));
     events.addEventListener("samples", (event) => {
       const samples = JSON.parse(event.data);
       if (waiting) return waiting.push(...samples);

@@ -51,14 +51,16 @@ type Outcome struct {
 	Sent         int // each once, however often it was tried
 	Acknowledged int // stored, as the server says
 	Refused      int // not stored, as the server says
-	Unknown      int // of requests that failed: they may be stored
 	Retries      int // of requests
 }
 
 // String returns the counts in words.
 func (o Outcome) String() string {
-	return fmt.Sprintf("%d values sent, %d acknowledged, %d refused, %d unknown, %d retries", o.Sent, o.Acknowledged, o.Refused, o.Unknown, o.Retries)
+	return fmt.Sprintf("%d values sent, %d acknowledged, %d refused, %d unknown, %d retries", o.Sent, o.Acknowledged, o.Refused, o.Unknown(), o.Retries)
 }
+
+// Unknown returns how many values were in requests that failed: they may be stored.
+func (o Outcome) Unknown() int { return o.Sent - o.Acknowledged - o.Refused }
 
 // Complete returns an error unless all values were acknowledged.
 func (o Outcome) Complete() error {
@@ -168,24 +170,25 @@ func (r *runner) send(ctx context.Context, body []byte, lines int) error {
 		if err == nil {
 			return nil
 		}
-		if again == nil || attempt == maxAttempts || ctx.Err() != nil {
-			r.outcome.Unknown += lines
+		if again < 0 || attempt == maxAttempts || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
-		r.outcome.Retries++
-		if err := r.o.Pause(ctx, min(max(wait, *again), maxPause)); err != nil {
-			r.outcome.Unknown += lines
+		if err := r.o.Pause(ctx, min(max(wait, again), maxPause)); err != nil {
 			return err
 		}
+		r.outcome.Retries++
 		wait *= 2
 	}
 }
 
-// try sends a request. If it fails and may be tried again, it returns how long the server wants it to wait.
-func (r *runner) try(ctx context.Context, body []byte, lines int) (again *time.Duration, err error) {
+// never is what try returns if a request must not be tried again.
+const never = -time.Second
+
+// try sends a request. If it fails, it returns how long the server wants the next one to wait, or never.
+func (r *runner) try(ctx context.Context, body []byte, lines int) (again time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.o.URL+"/api/v2/write?precision=s&bucket="+iot.Factory.Name, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return never, err
 	}
 	req.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	if r.o.Token != "" {
@@ -193,12 +196,12 @@ func (r *runner) try(ctx context.Context, body []byte, lines int) (again *time.D
 	}
 	res, err := r.o.Client.Do(req)
 	if err != nil {
-		return new(time.Duration), fmt.Errorf("send values: %w", err)
+		return 0, fmt.Errorf("send values: %w", err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return new(time.Duration), fmt.Errorf("send values: %w", err)
+		return 0, fmt.Errorf("send values: %w", err)
 	}
 	var answer struct {
 		Code, Detail    string
@@ -208,15 +211,19 @@ func (r *runner) try(ctx context.Context, body []byte, lines int) (again *time.D
 	switch {
 	case res.StatusCode == http.StatusNoContent:
 		r.outcome.Acknowledged += lines
-		return nil, nil
+		return 0, nil
 	case answer.Code == "series_partial":
 		r.outcome.Acknowledged += answer.Stored
 		r.outcome.Refused += answer.Refused
-		return nil, nil
+		return 0, nil
 	case res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable:
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After")) // 0 if there is none
-		wait := time.Duration(seconds) * time.Second
-		again = &wait
+		again = time.Duration(seconds) * time.Second
+	case res.StatusCode < http.StatusInternalServerError:
+		r.outcome.Refused += lines
+		again = never
+	default:
+		again = never
 	}
 	return again, fmt.Errorf("send values: the server responded with %s: %s", res.Status, answer.Detail)
 }
