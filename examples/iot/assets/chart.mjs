@@ -85,9 +85,11 @@ function start(figure) {
   }
 
   // The page is read again at most every two seconds; what a keyboard is on stays.
-  let soon = null;
+  let soon = null, stale = false;
   function refresh() {
+    stale = true;
     soon ??= setTimeout(async () => {
+      stale = false;
       try {
         const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
         if (!answer.ok) return;
@@ -106,6 +108,7 @@ function start(figure) {
         // The server cannot be reached: the stream says when it can.
       } finally {
         soon = null;
+        if (stale) refresh(); // values have arrived meanwhile
       }
     }, 2000);
   }
