@@ -200,6 +200,10 @@ var law = map[string]may{
 	"examples/gotro":        {code: ". engine record record/schema record/value session web web/view", tests: "engine/embedded examples/exampletest"},
 	"examples/gotro/server": {code: "cli examples/gotro"},
 
+	"examples/iot":          {code: ". engine series web web/problem web/timeseries web/view", tests: "examples/browsertest examples/iot/simulate webtest github.com/chromedp/..."},
+	"examples/iot/simulate": {code: "examples/iot"},
+	"examples/iot/server":   {code: "cli cli/verb examples/iot examples/iot/simulate", tests: ". engine/embedded examples/exampletest"},
+
 	"examples/deptemp":          {code: ". cache cache/postgres engine github.com/jackc/pgx/v5 web", tests: "ci/eventually ci/pgserver engine/embedded examples/exampletest"},
 	"examples/deptemp/server":   {code: "cache cli examples/deptemp"},
 	"examples/deptemp/generate": {code: "examples/deptemp", tests: "ci/pgserver github.com/jackc/pgx/v5"},
