@@ -113,6 +113,7 @@ func TestAffinity(t *testing.T) {
 		t.Error("no call was sent again")
 	}
 	// Without time left, the call returns the error itself.
+	n.tell(0)
 	short := open(t, client.Options{Addrs: []string{n.list[0].addr()}, Timeout: time.Nanosecond})
 	n.next(0, func(w *wire.Writer) { w.Error("CLUSTERDOWN this node does not lead [not_leader]") })
 	if err := short.Ping(background); err == nil {

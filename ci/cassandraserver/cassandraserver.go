@@ -193,7 +193,7 @@ func jars() (string, error) {
 func await(tb testing.TB, all []*Server) {
 	tb.Helper()
 	for _, s := range all {
-		if !eventually.Within(startLimit, func() bool { return s.failed() || s.serves() && s.sees() >= len(all)-1 }) {
+		if !eventually.Within(startLimit, func() bool { return s.failed() || s.serves() && (len(all) == 1 || s.sees() == len(all)-1) }) {
 			tb.Fatalf("the node %s does not serve after %v:\n%s", s.Addr(), startLimit, s.text())
 		}
 		if !s.serves() {
@@ -221,15 +221,25 @@ func (s *Server) serves() bool {
 	return true
 }
 
-// sees returns how many other nodes this one has ever seen alive.
-func (s *Server) sees() int {
-	up := map[string]bool{}
-	for line := range strings.Lines(s.text()) {
-		if _, who, ok := strings.Cut(line, "InetAddress /"); ok && strings.Contains(who, "is now UP") {
-			up[strings.Fields(who)[0]] = true
+// sees returns how many other nodes this one tells clients about.
+func (s *Server) sees() (n int) {
+	cfg := gocql.NewCluster(s.Addr())
+	cfg.Timeout, cfg.ConnectTimeout = startLimit, startLimit
+	cfg.DisableInitialHostLookup = true
+	cfg.Logger = gocql.NewLogger(gocql.LogLevelNone)
+	c, err := cfg.CreateSession()
+	if err != nil {
+		return 0
+	}
+	defer c.Close()
+	iter := c.Query("SELECT rpc_address, host_id, data_center, rack, tokens FROM system.peers").Iter()
+	for row := map[string]any{}; iter.MapScan(row); clear(row) {
+		if tokens, _ := row["tokens"].([]string); len(tokens) > 0 && row["data_center"] != "" && row["rack"] != "" {
+			n++
 		}
 	}
-	return len(up)
+	_ = iter.Close() // it is asked again
+	return n
 }
 
 // Addr returns the node's HOST:PORT for clients, which stays the same when it is restarted.

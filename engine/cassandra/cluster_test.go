@@ -92,9 +92,9 @@ func (p *pairs) run(t *testing.T, disturb func()) {
 			}
 		})
 	}
+	defer bg.Wait()
+	defer close(stop)
 	disturb()
-	close(stop)
-	bg.Wait()
 }
 
 // check compares the numbers with what was acknowledged.

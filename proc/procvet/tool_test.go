@@ -60,7 +60,12 @@ func program(t *testing.T, files map[string]string) string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	files["go.mod"] = "module shop\n\ngo 1.26.0\n\nrequire github.com/skerrydb/skerry v0.0.0\n\nreplace github.com/skerrydb/skerry => " + root + "\n"
+	own, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, _, _ := strings.Cut(string(own[bytes.Index(own, []byte("\ngo "))+1:]), "\n")
+	files["go.mod"] = "module shop\n\n" + version + "\n\nrequire github.com/skerrydb/skerry v0.0.0\n\nreplace github.com/skerrydb/skerry => " + root + "\n"
 	for name, text := range files {
 		name = filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

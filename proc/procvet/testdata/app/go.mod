@@ -1,6 +1,6 @@
 module example.com/app
 
-go 1.26.0
+go 1.26.7
 
 require (
 	example.com/other v0.0.0

@@ -1,3 +1,3 @@
 module example.com/other
 
-go 1.26.0
+go 1.26.7
