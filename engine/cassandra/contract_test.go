@@ -44,7 +44,10 @@ func contract(t *testing.T, wrap func(engine.Engine) engine.Engine, only func(na
 		return again(enginetest.Adapt(t))
 	}, enginetest.Options{
 		Reopen: again, Second: again, Steps: 200, Only: only, Wait: time.Minute,
-		Wipe: true, Empty: func(enginetest.T) { done() }, Cut: func(enginetest.T) { lines.cut() },
+		// A session of gocql 2.1.2 that is closed while its control connection is made again waits for ever: its
+		// refreshDebouncer.refreshNow has no answer after stop.
+		Leaves: "gocql-driver/v2.(*Session).refreshRing(",
+		Wipe:   true, Empty: func(enginetest.T) { done() }, Cut: func(enginetest.T) { lines.cut() },
 	})
 }
 

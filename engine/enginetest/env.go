@@ -40,7 +40,7 @@ func (c Case) runOn(t T, open func(t T) engine.Engine, o Options) {
 	ctx, cancel := context.WithTimeout(context.Background(), caseTimeout)
 	e := &env{T: t, o: o, ctx: ctx, rng: rand.New(rand.NewPCG(o.Seed, 1)), open: open}
 	before := goroutines()
-	t.Cleanup(func() { checkLeaks(t, before, o.grace) })
+	t.Cleanup(func() { checkLeaks(t, before, o) })
 	t.Cleanup(cancel)
 	e.use(open(t))
 	t.Cleanup(func() { e.finish() })

@@ -3,7 +3,6 @@ package enginetest
 import (
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/skerrydb/skerry/ci/eventually"
 )
@@ -29,13 +28,14 @@ func goroutines() map[string]string {
 
 // checkLeaks fails t if, after a grace period, there are goroutines that were not there
 // before, except this one and those of the runtime.
-func checkLeaks(t T, before map[string]string, grace time.Duration) {
+func checkLeaks(t T, before map[string]string, o Options) {
 	t.Helper()
 	var left []string
-	if !eventually.Within(grace, func() bool {
+	if !eventually.Within(o.grace, func() bool {
 		left = left[:0]
 		for id, stack := range goroutines() {
-			if _, old := before[id]; !old && !strings.Contains(stack, "enginetest.checkLeaks") && !harmless(stack) {
+			if _, old := before[id]; !old && !strings.Contains(stack, "enginetest.checkLeaks") && !harmless(stack) &&
+				(o.Leaves == "" || !strings.Contains(stack, o.Leaves)) {
 				left = append(left, stack)
 			}
 		}

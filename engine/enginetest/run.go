@@ -59,6 +59,10 @@ type Options struct {
 	// transactions of one case. 0: 10 s. Engines whose commits take long need more.
 	Wait time.Duration
 
+	// Leaves is a function of the engine's driver whose goroutines may be left after Close, because of a
+	// fault of the driver. "": none may be.
+	Leaves string
+
 	grace time.Duration // 0: leakGrace; tests of the suite use a shorter one
 }
 
