@@ -39,7 +39,7 @@ func (s *Store) find(ctx context.Context, match []Matcher, r engine.Read) (*head
 	_, h := s.state()
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return h, h.index.find(match, uint32(len(h.members))), nil
+	return h, h.find(match), nil
 }
 
 // LabelNames returns the names of the labels of the series that match, sorted.

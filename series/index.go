@@ -72,12 +72,13 @@ func (x *index) labels(pairs []uint32) Labels {
 	return l
 }
 
-// find returns the ids of the series that match, ascending. Series have the ids from 1 to last. The result must not
-// be modified.
-func (x *index) find(match []Matcher, last uint32) []uint32 {
+// find returns the ids of the series that match, ascending. Series have the ids from 1 to last, and pairs returns
+// what add returned for one. The result must not be modified.
+func (x *index) find(match []Matcher, last uint32, pairs func(id uint32) []uint32) []uint32 {
 	var some [][]uint32 // to be in all of them
 	var none [][]uint32 // to be in none of them
-	for _, m := range match {
+	var slow []Matcher  // for which list looks at every value
+	add := func(m Matcher) {
 		ids, without := x.list(m)
 		if without {
 			none = append(none, ids)
@@ -85,7 +86,23 @@ func (x *index) find(match []Matcher, last uint32) []uint32 {
 			some = append(some, ids)
 		}
 	}
-	slices.SortFunc(some, func(a, b []uint32) int { return cmp.Compare(len(a), len(b)) })
+	for _, m := range match {
+		if _, few := m.only(); few {
+			add(m)
+		} else {
+			slow = append(slow, m)
+		}
+	}
+	shorter := func(a, b []uint32) int { return cmp.Compare(len(a), len(b)) }
+	var each []Matcher // of slow, those that are tried on fewer series than there are values
+	for _, m := range slow {
+		if len(some) > 0 && len(slices.MinFunc(some, shorter)) < len(x.values[x.number[m.Name]]) {
+			each = append(each, m)
+		} else {
+			add(m)
+		}
+	}
+	slices.SortFunc(some, shorter)
 	var result []uint32
 	if len(some) == 0 {
 		result = make([]uint32, last)
@@ -101,7 +118,34 @@ func (x *index) find(match []Matcher, last uint32) []uint32 {
 	for _, ids := range none {
 		result = except(result, ids)
 	}
+	for _, m := range each {
+		result = x.among(result, m, pairs)
+	}
 	return result
+}
+
+// among returns the ids whose series match.
+func (x *index) among(ids []uint32, m Matcher, pairs func(id uint32) []uint32) []uint32 {
+	name, known := x.number[m.Name]
+	matched := map[string]bool{} // by value
+	out := make([]uint32, 0, len(ids))
+	for _, id := range ids {
+		value := ""
+		for p := pairs(id); known && len(p) > 0; p = p[2:] {
+			if p[0] == name {
+				value = x.texts[p[1]]
+			}
+		}
+		is, seen := matched[value]
+		if !seen {
+			is = m.Matches(value)
+			matched[value] = is
+		}
+		if is {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // list returns the ids of the series that m selects, or if without is set, those of all others.

@@ -102,7 +102,7 @@ func (s *Store) prepare(ctx context.Context, q Query) (*selection, error) {
 	sel.no = no
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	sel.ids = h.index.find(q.Match, uint32(len(h.members)))
+	sel.ids = h.find(q.Match)
 	if len(sel.ids) > MaxQuerySeries {
 		return nil, engine.Errorf(CodeQueryLimit, "%d series match, over the limit of %d", len(sel.ids), MaxQuerySeries)
 	}
