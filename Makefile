@@ -91,6 +91,11 @@ bench-lane: ## compare keys over HTTP with the lane on and off (ARGS=-h for more
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-lane ./lane && exec ../bin/bench-lane $(ARGS)
 
+.PHONY: bench-series
+bench-series: ## compare time series with Prometheus's tsdb package (ARGS=-h for more)
+	@mkdir -p bin
+	cd bench && go build -o ../bin/bench-series ./series && exec ../bin/bench-series $(ARGS)
+
 .PHONY: bench-btree
 bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
 	cd bench && go run ./btree $(ARGS)
