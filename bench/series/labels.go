@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/skerrydb/skerry/bench/rig"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/series"
 )
@@ -74,6 +75,7 @@ func (p *plan) matchers(ctx context.Context, dir string, w io.Writer) error {
 			return fmt.Errorf("%v: %d series, but %d in Prometheus", c, found, want)
 		}
 		fmt.Fprintf(w, "%-28v %6d found    skerry %v, prometheus %v\n", c, found, ours, theirs)
+		p.targets = append(p.targets, rig.AtMost(fmt.Sprintf("matchers %v, over Prometheus", c), float64(ours)/float64(theirs), 1, "×"))
 	}
 	return nil
 }

@@ -39,9 +39,9 @@ func main() {
 	flag.StringVar(&p.skerry, "skerry", "", "skerry `program` to measure (default: built from this repository)")
 	flag.StringVar(&p.profile, "cpuprofile", "", "`file` for a CPU profile of the parts in this process")
 	flag.IntVar(&p.batches, "batches", 20, "batches of 10,000 lines in each measurement of ingest")
-	flag.IntVar(&p.hosts, "hosts", 100, "hosts of the data")
+	flag.IntVar(&p.hosts, "hosts", 200, "hosts of the data")
 	flag.IntVar(&p.series, "series", 1_000_000, "series for the latency of matchers")
-	flag.IntVar(&p.hours, "hours", 12, "hours of data for space and reads")
+	flag.IntVar(&p.hours, "hours", 24, "hours of data for space and reads")
 	flag.DurationVar(&p.settle, "settle", 40*time.Second, "longest wait for sealing and merging")
 	flag.Parse()
 	if p.Quick {

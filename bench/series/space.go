@@ -137,7 +137,8 @@ func (p *plan) reads(ctx context.Context, w io.Writer, s *series.Store, db *tsdb
 		return err
 	}
 	fmt.Fprintf(w, "one hour of one series    skerry %v, prometheus %v\n", ours, theirs)
-	p.targets = append(p.targets, rig.AtMost("one hour of one series", ours.Seconds()*1e3, 1, " ms"))
+	p.targets = append(p.targets, rig.AtMost("one hour of one series", ours.Seconds()*1e3, 1, " ms"),
+		rig.AtMost("one hour of one series, over Prometheus", float64(ours)/float64(theirs), 1, "×"))
 	if ours, err = timed(func() error {
 		return has(s.Select(ctx, series.Query{Match: match, From: start, To: end, Step: time.Hour, Aggregates: []series.Aggregate{series.Avg}}))
 	}); err != nil {
