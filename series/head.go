@@ -163,12 +163,12 @@ func (h *head) write(w engine.Write) error {
 	return nil
 }
 
-// labelsOf returns the labels of a series.
 // find returns the ids of the series that match, ascending. The result must not be modified.
 func (h *head) find(match []Matcher) []uint32 {
 	return h.index.find(match, uint32(len(h.members)), func(id uint32) []uint32 { return h.members[id-1].pairs })
 }
 
+// labelsOf returns the labels of a series.
 func (h *head) labelsOf(id uint32) Labels { return h.index.labels(h.members[id-1].pairs) }
 
 // full returns the first generation that is full and not sealed, with its series, ascending; 0 if there is none.
