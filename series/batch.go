@@ -34,6 +34,17 @@ func (b *Batch) Add(id ID, t int64, v float64) {
 	if b.samples == 0 || t != b.time {
 		head |= 1
 	}
+	if n := uint64(int64(v)); head < 0x80 && head&1 == 0 && n-1 < 1<<12-1 && float64(n) == v {
+		// Most samples: of a near series, of the time of the one before, and a small integer.
+		if n < 1<<5 {
+			b.data = append(b.data, byte(head), byte(n<<2))
+		} else {
+			b.data = append(b.data, byte(head), byte(n<<2)|0x80, byte(n>>5))
+		}
+		b.id = uint32(id)
+		b.samples++
+		return
+	}
 	b.data = appendUvarint(b.data, head)
 	if head&1 != 0 {
 		b.data = binary.AppendUvarint(b.data, zigzag(t-b.time)) // may wrap around, and back when it is read

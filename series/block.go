@@ -1,7 +1,6 @@
 package series
 
 import (
-	"cmp"
 	"encoding/binary"
 	"hash/crc32"
 	"slices"
@@ -120,7 +119,11 @@ func (c *columns) decode(data []byte) (err error) {
 }
 
 // sorter brings samples of several sources in order. Of samples with the same time the one that was added last stays.
-type sorter struct{ samples []Sample }
+type sorter struct {
+	samples []Sample
+	runs    []int // where ascending runs of samples end
+	spare   []Sample
+}
 
 func (o *sorter) add(s ...Sample) { o.samples = append(o.samples, s...) }
 
@@ -132,10 +135,8 @@ func (o *sorter) addColumns(c *columns) {
 
 // columns moves the samples into c, which it empties first.
 func (o *sorter) columns(c *columns) {
+	o.sort()
 	s := o.samples
-	if !slices.IsSortedFunc(s, byTime) {
-		slices.SortStableFunc(s, byTime)
-	}
 	c.reset()
 	for i, x := range s {
 		if i+1 < len(s) && s[i+1].Time == x.Time {
@@ -146,7 +147,47 @@ func (o *sorter) columns(c *columns) {
 	o.samples = s[:0]
 }
 
-func byTime(a, b Sample) int { return cmp.Compare(a.Time, b.Time) }
+// sort sorts the samples by time; those of one time stay in their order. Samples mostly come in order, or as a few
+// ascending runs, which it merges.
+func (o *sorter) sort() {
+	s := o.samples
+	o.runs = o.runs[:0]
+	for i := 1; i < len(s); i++ {
+		if s[i].Time < s[i-1].Time {
+			o.runs = append(o.runs, i)
+		}
+	}
+	if len(o.runs) == 0 {
+		return
+	}
+	o.runs = append(o.runs, len(s))
+	if cap(o.spare) < len(s) {
+		o.spare = make([]Sample, len(s), cap(s))
+	}
+	to := o.spare[:len(s)]
+	for len(o.runs) > 1 {
+		from, merged := 0, o.runs[:0]
+		for i := 0; i < len(o.runs); i += 2 {
+			middle, end := o.runs[i], o.runs[min(i+1, len(o.runs)-1)]
+			mergeRuns(to[from:end], s[from:middle], s[middle:end])
+			from, merged = end, append(merged, end)
+		}
+		o.runs = merged
+		s, to = to, s
+	}
+	o.samples, o.spare = s, to
+}
+
+// mergeRuns merges a and b, both ascending. Of one time, those of a come first.
+func mergeRuns(to, a, b []Sample) {
+	for i := range to {
+		if len(b) == 0 || len(a) > 0 && a[0].Time <= b[0].Time {
+			to[i], a = a[0], a[1:]
+		} else {
+			to[i], b = b[0], b[1:]
+		}
+	}
+}
 
 // cut returns the samples from one time to another.
 func (c *columns) cut(from, to int64) columns {

@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -68,6 +69,37 @@ func TestMatchers(t *testing.T) {
 		sort.Strings(want)
 		if !slices.Equal(got, want) {
 			t.Fatalf("%v finds %d series, want %d: %v, want %v", match, len(got), len(want), got, want)
+		}
+	}
+}
+
+// TestSorter: it does what a stable sort does, of any runs.
+func TestSorter(t *testing.T) {
+	rng := seed.Rand(t)
+	var sort sorter
+	var cols columns
+	for range 2000 {
+		var in []Sample
+		spread := 1 + rng.Int64N(50)
+		for range rng.IntN(20) {
+			at := rng.Int64N(spread)
+			for range 1 + rng.IntN(10) {
+				in = append(in, Sample{at, float64(len(in))})
+				at += rng.Int64N(3)
+			}
+		}
+		var want columns
+		sorted := slices.Clone(in)
+		slices.SortStableFunc(sorted, func(a, b Sample) int { return cmp.Compare(a.Time, b.Time) })
+		for i, x := range sorted {
+			if i+1 == len(sorted) || sorted[i+1].Time != x.Time {
+				want.add(x)
+			}
+		}
+		sort.add(in...)
+		sort.columns(&cols)
+		if !slices.Equal(cols.times, want.times) || !slices.Equal(cols.values, want.values) {
+			t.Fatalf("%v becomes %v, want %v", in, cols, want)
 		}
 	}
 }
@@ -305,6 +337,10 @@ func TestBatch(t *testing.T) {
 			e := entry{1 + rng.Uint32N(MaxSeries-1), int64(rng.Uint64()) >> rng.IntN(64), math.Float64bits(value(rng))}
 			if len(want) > 0 && rng.IntN(2) == 0 {
 				e.at = want[len(want)-1].at
+			}
+			if len(want) > 0 && rng.IntN(2) == 0 {
+				e.id = max(1, want[len(want)-1].id+rng.Uint32N(80)-40)
+				e.bits = math.Float64bits(float64(1<<rng.IntN(16) - rng.IntN(2)))
 			}
 			b.Add(ID(e.id), e.at, math.Float64frombits(e.bits))
 			want = append(want, e)

@@ -111,6 +111,7 @@ type writer struct {
 	parser  lineproto.Parser
 	line    lineproto.Line
 	batch   series.Batch
+	ids     []series.ID // of the fields of line
 	missing []missing
 	listed  map[missing]error // why the series of the fields in missing cannot be had, nil if they can
 	lines   int               // seen so far
@@ -208,14 +209,38 @@ func (w *writer) read(s *series.Store, k *known, body []byte, precision time.Dur
 
 // add adds the samples of a line, all or none.
 func (w *writer) add(fields []field) {
-	var failed error
-	known := true
+	w.ids = w.ids[:0]
 	for i := range w.line.Fields {
 		f := &w.line.Fields[i]
-		if f.Kind == lineproto.String {
-			continue
+		id, ok := series.ID(0), f.Kind == lineproto.String
+		if !ok {
+			id, ok = find(fields, i, f.Key)
 		}
-		if _, ok := find(fields, i, f.Key); ok {
+		if !ok {
+			w.unknown(fields)
+			return
+		}
+		w.ids = append(w.ids, id)
+	}
+	numbers := 0
+	for i, id := range w.ids {
+		if f := &w.line.Fields[i]; f.Kind != lineproto.String {
+			w.batch.Add(id, w.line.Time, f.Value)
+			numbers++
+		}
+	}
+	w.strings += len(w.ids) - numbers
+	if numbers > 0 {
+		w.stored++
+	}
+}
+
+// unknown lists the series of the line that are missing, or refuses the line if some cannot be had.
+func (w *writer) unknown(fields []field) {
+	var failed error
+	for i := range w.line.Fields {
+		f := &w.line.Fields[i]
+		if _, ok := find(fields, i, f.Key); ok || f.Kind == lineproto.String {
 			continue
 		}
 		m := missing{string(w.line.Series), string(f.Key)}
@@ -228,27 +253,9 @@ func (w *writer) add(fields []field) {
 			w.missing = append(w.missing, m)
 		}
 		failed = cmp.Or(failed, err)
-		known = false
 	}
 	if failed != nil {
 		w.refuse(failed)
-	}
-	if !known {
-		return
-	}
-	any := false
-	for i := range w.line.Fields {
-		f := &w.line.Fields[i]
-		if f.Kind == lineproto.String {
-			w.strings++
-			continue
-		}
-		id, _ := find(fields, i, f.Key)
-		w.batch.Add(id, w.line.Time, f.Value)
-		any = true
-	}
-	if any {
-		w.stored++
 	}
 }
 
