@@ -96,7 +96,9 @@ func TestLists(t *testing.T) {
 	s.write(of(values(1), "__name__", "n", "h", "a"), of(values(1), "__name__", "n", "h", "b", "z", "1"), of(values(1), "__name__", "m", "h", "c")).is(204)
 	for _, c := range [][]string{
 		{`[{"__name__":"n","h":"a"},{"__name__":"n","h":"b","z":"1"}]`, "series", "match[]", "n", "match[]", `n{h="a"}`},
+		{`[{"__name__":"n","h":"a"}]`, "series", "match[]", "n", "limit", "1"},
 		{`["__name__","h","z"]`, "labels"},
+		{`["__name__","h","z"]`, "labels", "limit", "0"},
 		{`["__name__"]`, "labels", "limit", "1"},
 		{`["__name__","h"]`, "labels", "match[]", "m"},
 		{`["a","b","c"]`, "label/h/values"},
@@ -108,6 +110,10 @@ func TestLists(t *testing.T) {
 		if got := s.get(c[1], c[2:]...).data(); got != c[0] {
 			t.Errorf("%v: %s", c[1:], got)
 		}
+	}
+	for _, limit := range []string{"-1", "x", "1.5", "99999999999"} {
+		s.get("series", "match[]", "n", "limit", limit).is(400, "the parameter limit")
+		s.get("labels", "limit", limit).is(400, "the parameter limit")
 	}
 	s.get("status/buildinfo").is(200, `"version"`)
 }

@@ -98,15 +98,19 @@ func (f *Face) series(r *request) (any, error) {
 	if len(selectors) == 0 {
 		return nil, bad("the parameter match[] is required")
 	}
+	most, err := r.limit()
+	if err != nil {
+		return nil, err
+	}
 	out := []map[string]string{}
 	seen := map[string]bool{}
 	for _, match := range selectors {
-		found, err := r.store.Find(r, match, engine.Read{}, MaxListed)
+		found, err := r.store.Find(r, match, engine.Read{}, most)
 		if err != nil {
 			return nil, err
 		}
 		for _, l := range found {
-			if text := l.String(); !seen[text] && len(out) < MaxListed {
+			if text := l.String(); !seen[text] && len(out) < most {
 				seen[text] = true
 				m := make(map[string]string, len(l))
 				for _, x := range l {
@@ -148,12 +152,26 @@ func (f *Face) collect(r *request, find func(match []series.Matcher) ([]string, 
 		}
 		out = append(out, some...)
 	}
+	most, err := r.limit()
+	if err != nil {
+		return nil, err
+	}
 	slices.Sort(out)
 	out = slices.Compact(out)
-	if limit, err := strconv.Atoi(r.form("limit")); err == nil && limit > 0 && limit < len(out) {
-		out = out[:limit]
+	return out[:min(len(out), most)], nil
+}
+
+// limit returns how many results are listed. 0 asks for as many as there may be.
+func (r *request) limit() (int, error) {
+	text := r.form("limit")
+	if text == "" || text == "0" {
+		return MaxListed, nil
 	}
-	return out[:min(len(out), MaxListed)], nil
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, bad("the parameter limit %.40q is not a number of results", text)
+	}
+	return min(int(n), MaxListed), nil
 }
 
 // metadata has nothing: types and units of metrics are not stored.
