@@ -12,6 +12,14 @@ import (
 // for all, it adds as many as fit, the ids of the others are 0, and the error is CodeTooManySeries. Labels come from
 // NewLabels.
 func (s *Store) Define(ctx context.Context, labels []Labels) ([]ID, error) {
+	if err := s.takesSamples(); err != nil {
+		return nil, err
+	}
+	return s.define(ctx, labels)
+}
+
+// define is Define for any collection.
+func (s *Store) define(ctx context.Context, labels []Labels) ([]ID, error) {
 	no, err := s.number(ctx)
 	if err != nil {
 		return nil, err
@@ -36,7 +44,7 @@ func (s *Store) Define(ctx context.Context, labels []Labels) ([]ID, error) {
 		var pos engine.Position
 		pos, err = s.db.eng.Update(ctx, func(tx engine.Tx) error {
 			full = nil
-			return s.define(tx, no, missing[:n], hashes, encoded, ids, &full)
+			return s.addSeries(tx, no, missing[:n], hashes, encoded, ids, &full)
 		})
 		if err != nil {
 			return nil, err
@@ -49,8 +57,8 @@ func (s *Store) Define(ctx context.Context, labels []Labels) ([]ID, error) {
 	return ids, full
 }
 
-// define looks up or adds the series of some labels in a transaction.
-func (s *Store) define(tx engine.Tx, no uint32, which []int, hashes []hash, encoded [][]byte, ids []ID, full *error) error {
+// addSeries looks up or adds the series of some labels in a transaction.
+func (s *Store) addSeries(tx engine.Tx, no uint32, which []int, hashes []hash, encoded [][]byte, ids []ID, full *error) error {
 	m, err := readMeta(tx, no)
 	if err != nil {
 		return err
@@ -143,21 +151,31 @@ func stamp(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339Nan
 // first; what was accepted then may be a minute older now. If the series of this node are too far behind with
 // compressing, the error is CodeBusy.
 func (s *Store) Append(ctx context.Context, b *Batch) (engine.Position, error) {
+	if err := s.takesSamples(); err != nil {
+		return 0, err
+	}
 	oldest, newest := s.Bounds()
+	if oldest != minTime {
+		oldest -= int64(checkedWithin)
+	}
+	if b.samples > 0 {
+		for _, t := range []int64{b.from, b.to} {
+			if err := s.check(t, oldest, newest); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return s.store(ctx, b)
+}
+
+// store is Append for samples of any time.
+func (s *Store) store(ctx context.Context, b *Batch) (engine.Position, error) {
 	switch {
 	case b.samples == 0:
 		return 0, nil
 	case b.samples > MaxBatchSamples || len(b.data) > maxBatchBytes:
 		return 0, engine.Errorf(CodeBatchTooLarge, "a batch of %d samples and %d bytes is over the limit of %d samples and %d bytes",
 			b.samples, len(b.data), MaxBatchSamples, maxBatchBytes)
-	}
-	if oldest != minTime {
-		oldest -= int64(checkedWithin)
-	}
-	for _, t := range []int64{b.from, b.to} {
-		if err := s.check(t, oldest, newest); err != nil {
-			return 0, err
-		}
 	}
 	no, err := s.number(ctx)
 	if err != nil {

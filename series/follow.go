@@ -114,7 +114,7 @@ func (l *loaded) read(tx engine.Tx) (err error) {
 	if l.head.meta, err = readMeta(tx, l.no); err != nil {
 		return err
 	}
-	for _, kind := range []byte{keySeries, keyBatch, keyPart} {
+	for _, kind := range []byte{keySeries, keyBatch, keyPart, keyRolled} {
 		prefix := keyOf(kind, l.no)
 		for p, err := range tx.Scan(prefix, engine.PrefixEnd(prefix)) {
 			if err != nil {
@@ -185,7 +185,7 @@ func inOrder(writes []engine.Write) []engine.Write {
 	if len(writes) < 2 {
 		return writes
 	}
-	const kinds = string(keySeries) + string(keyBatch) + string(keyPart) + string(keyMeta)
+	const kinds = string(keySeries) + string(keyBatch) + string(keyPart) + string(keyRolled) + string(keyMeta)
 	rank := func(w engine.Write) (kind int, id uint64) {
 		k, _ := kindOf(w.Key)
 		if k == keySeries {

@@ -1,6 +1,7 @@
 package series
 
 import (
+	"encoding/binary"
 	"slices"
 	"sync"
 
@@ -21,6 +22,7 @@ type head struct {
 	pos     engine.Position // of the last change that was applied
 	seq     uint64          // of the newest batch that was applied
 	pending int             // samples in gens
+	rolled  int64           // until when a summary is complete
 	watches map[*Watch]struct{}
 	parts   map[[2]uint64]part // by bucket and number
 }
@@ -47,7 +49,7 @@ type buffer struct {
 }
 
 func newHead() *head {
-	return &head{index: newIndex(), watches: map[*Watch]struct{}{}, parts: map[[2]uint64]part{}, meta: meta{generation: 1}}
+	return &head{index: newIndex(), watches: map[*Watch]struct{}{}, parts: map[[2]uint64]part{}, meta: meta{generation: 1}, rolled: minTime}
 }
 
 // define adds a series. A definition that it has already does nothing.
@@ -154,6 +156,11 @@ func (h *head) write(w engine.Write) error {
 		p, err := readPart(w.Key, w.Val)
 		h.parts[[2]uint64(n[:2])] = p
 		return err
+	case kind == keyRolled && !w.Deleted:
+		if len(w.Val) != 9 || w.Val[0] != formatVersion {
+			return corrupt("the state of a summary")
+		}
+		h.rolled = int64(binary.BigEndian.Uint64(w.Val[1:]))
 	case kind == keySeries && !w.Deleted && len(w.Key) == 22:
 		return h.define(hash(w.Key[6:]), w.Val)
 	case kind == keyBatch && !w.Deleted:

@@ -17,6 +17,7 @@ const (
 	keyBatch      = 'b' // no, generation, sequence → batch
 	keyPart       = 'p' // no, bucket, part → what the part has
 	keyBlock      = 'c' // no, part, first id, number → chunks
+	keyRolled     = 'r' // no → until when a summary is complete
 )
 
 // bucketLen is how much time one part covers, in nanoseconds: a day. On disk: do not change.

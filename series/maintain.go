@@ -56,6 +56,9 @@ func (db *DB) maintain(ctx context.Context) {
 				db.o.Logger.Error("series cannot be compressed", "collection", name, "err", err)
 			}
 		}
+		if db.rollUpAll(ctx, workers) && ctx.Err() == nil {
+			continue
+		}
 		select {
 		case <-ctx.Done():
 			for _, w := range workers {

@@ -106,6 +106,12 @@ func (s *Store) prepare(ctx context.Context, q Query) (*selection, error) {
 	if len(sel.ids) > MaxQuerySeries {
 		return nil, engine.Errorf(CodeQueryLimit, "%d series match, over the limit of %d", len(sel.ids), MaxQuerySeries)
 	}
+	sel.take(h)
+	return sel, nil
+}
+
+// take takes the labels and unsealed samples of the series. The caller holds h.mu.
+func (sel *selection) take(h *head) {
 	sel.labels = make([]Labels, len(sel.ids))
 	sel.heads = make([][]buffer, len(sel.ids))
 	for i, id := range sel.ids {
@@ -115,7 +121,6 @@ func (s *Store) prepare(ctx context.Context, q Query) (*selection, error) {
 		}
 	}
 	sel.read = engine.Read{Level: engine.Session, AtLeast: h.pos}
-	return sel, nil
 }
 
 // reach waits until this node has applied what a read asks for.
@@ -132,19 +137,10 @@ func (s *Store) reach(ctx context.Context, r engine.Read) error {
 
 // run reads the samples.
 func (sel *selection) run(ctx context.Context, tx engine.Tx) ([]Series, error) {
-	m, err := readMeta(tx, sel.no)
+	r, err := sel.reader(tx)
 	if err != nil {
 		return nil, err
 	}
-	parts, err := partsBetween(tx, sel.no, sel.from, sel.to)
-	if err != nil {
-		return nil, err
-	}
-	readers := make([]*partReader, len(parts))
-	for i, p := range parts {
-		readers[i] = &partReader{part: p, coll: sel.no}
-	}
-	r := reader{sel: sel, tx: tx, parts: readers, sealed: m.sealed}
 	var out []Series
 	returned := 0
 	for i, id := range sel.ids {
@@ -183,6 +179,22 @@ func (sel *selection) fill(x *Series, c columns) error {
 	x.Times = append([]int64(nil), c.times...)
 	x.Values = append([]float64(nil), c.values...)
 	return nil
+}
+
+func (sel *selection) reader(tx engine.Tx) (*reader, error) {
+	m, err := readMeta(tx, sel.no)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := partsBetween(tx, sel.no, sel.from, sel.to)
+	if err != nil {
+		return nil, err
+	}
+	readers := make([]*partReader, len(parts))
+	for i, p := range parts {
+		readers[i] = &partReader{part: p, coll: sel.no}
+	}
+	return &reader{sel: sel, tx: tx, parts: readers, sealed: m.sealed}, nil
 }
 
 // reader reads the samples of one series after the other.

@@ -97,6 +97,9 @@ type Collection struct {
 	// MaxSeries bounds how many series there are; 0 is 1,000,000. Beyond it samples of new series are
 	// CodeTooManySeries.
 	MaxSeries int
+
+	// Rollup, if it is not nil, fills the collection with summaries of another one. It takes no other samples.
+	Rollup *Rollup
 }
 
 func (c Collection) withDefaults() (Collection, error) {
@@ -148,6 +151,13 @@ func (db *DB) Use(c Collection) (*Store, error) {
 	}
 	if len(db.byName) >= MaxCollections {
 		return nil, engine.Errorf(engine.CodeLimit, "series: more than %d collections", MaxCollections)
+	}
+	if c.Rollup != nil {
+		r := *c.Rollup
+		if err := r.check(db, c.Name); err != nil {
+			return nil, err
+		}
+		c.Rollup = &r
 	}
 	s := &Store{db: db, c: c, head: newHead()}
 	db.byName[c.Name] = s
