@@ -34,8 +34,8 @@ func (t *tx) list() (writes []write) {
 			continue
 		}
 		w := write{key: []byte(k), val: u.val}
-		if ttl := u.until.Sub(t.now) + expiryGrace; !u.until.IsZero() && ttl < maxTTL {
-			w.ttl = max(1, int((ttl+time.Second-1)/time.Second))
+		if left := u.until.Sub(t.now); !u.until.IsZero() && left < maxTTL-expiryGrace {
+			w.ttl = max(1, int((left+expiryGrace+time.Second-1)/time.Second))
 		}
 		writes = append(writes, w)
 	}

@@ -196,28 +196,30 @@ func handOverCase(e *env) {
 // that time.
 func expirerCase(e *env) {
 	offered := true
-	putUntil := func(key string, until time.Duration) {
+	putUntil := func(key string, until time.Time) {
 		e.Helper()
 		e.update(func(tx engine.Tx) error {
 			x, ok := tx.(engine.Expirer)
 			if offered = ok; !ok {
 				return nil
 			}
-			return x.PutUntil([]byte(key), []byte("1"), time.Now().Add(until))
+			return x.PutUntil([]byte(key), []byte("1"), until)
 		})
 		if !offered {
 			e.Skipf("skipped: the transactions are no engine.Expirer")
 		}
 	}
-	putUntil("hour", time.Hour)
+	now := time.Now()
+	putUntil("hour", now.Add(time.Hour))
+	putUntil("far", now.AddDate(600, 0, 0)) // further than a time.Duration
 	e.has("hour", "1")
-	putUntil("replaced", 20*time.Millisecond)
+	putUntil("replaced", now.Add(20*time.Millisecond))
 	e.put("replaced", "2")
-	putUntil("longer", 20*time.Millisecond)
-	putUntil("longer", time.Hour)
-	putUntil("gone", -time.Hour) // at once, later or never
+	putUntil("longer", now.Add(20*time.Millisecond))
+	putUntil("longer", now.Add(time.Hour))
+	putUntil("gone", now.Add(-time.Hour)) // at once, later or never
 	time.Sleep(60 * time.Millisecond)
-	e.has("hour", "1", "replaced", "2", "longer", "1")
+	e.has("hour", "1", "far", "1", "replaced", "2", "longer", "1")
 	e.update(func(tx engine.Tx) error { return tx.Delete([]byte("longer")) })
 	e.lacks("longer")
 }
