@@ -116,14 +116,14 @@ func (w *worker) rollUp(ctx context.Context) (more bool, err error) {
 	r := w.s.c.Rollup
 	step := int64(r.Step)
 	until := windowOf(nanos(w.s.db.o.Now().Add(-r.Delay)), step)
-	from := w.s.rolledUntil()
-	if from >= until {
+	rolled := w.s.rolledUntil()
+	if rolled >= until {
 		return false, nil
 	}
-	from = max(from, windowOf(of.c.oldest(w.s.db.o.Now(), of.c.Retention), step))
+	from := max(rolled, windowOf(of.c.oldest(w.s.db.o.Now(), of.c.Retention), step))
 	first, ok := of.firstSince(from)
-	if !ok && from == minTime {
-		return false, nil // nothing was ever stored
+	if !ok && rolled == minTime {
+		return false, nil // what comes first may be old
 	}
 	to := until
 	if ok && first < until {

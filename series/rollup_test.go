@@ -14,6 +14,7 @@ import (
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/feed"
 )
 
 // clock is one that tests set.
@@ -89,7 +90,7 @@ func TestRollup(t *testing.T) {
 	c := &clock{}
 	c.at.Store(now.UnixNano())
 	o := Options{generation: 300, fanIn: 3, pause: 5 * time.Millisecond, Now: c.now}
-	stores, stop := openUntil(t, eng, o, Collection{Name: "c"}, hourly())
+	stores, stop := openUntil(t, eng, o, Collection{Name: "c", Retention: 30 * 24 * time.Hour}, hourly())
 	for round := range 6 {
 		of, s := stores[0], stores[1]
 		var all []Labels
@@ -131,7 +132,7 @@ func TestRollup(t *testing.T) {
 		fills(t, s, of, time.Unix(0, windowOf(c.now().Add(-defaultRollupDelay).UnixNano(), int64(time.Hour))))
 		if round == 3 {
 			stop()
-			stores, stop = openUntil(t, eng, o, Collection{Name: "c"}, hourly())
+			stores, stop = openUntil(t, eng, o, Collection{Name: "c", Retention: 30 * 24 * time.Hour}, hourly())
 			eventually.True(t, "the state is read again", func() bool { return stores[1].rolledUntil() > minTime })
 		}
 	}
@@ -196,8 +197,20 @@ func TestRollupFull(t *testing.T) {
 
 // TestRollupRefused: options that make no sense, and samples of others.
 func TestRollupRefused(t *testing.T) {
-	db := open(t, testengine.Open(t, testengine.Options{}), Options{}, Collection{Name: "c"}, hourly())[1].db
-	db.running = false // as before the start
+	eng := testengine.Open(t, testengine.Options{})
+	f, err := feed.New(eng, feed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := New(eng, Options{Feed: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Collection{{Name: "c"}, hourly()} {
+		if _, err := db.Use(c); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for want, r := range map[string]Rollup{
 		`summarizes "x", which is not in use; there are: [c hours]`: {Of: "x", Step: time.Hour, Aggregates: []Aggregate{Avg}},
 		"summarizes hours, which is a summary itself":               {Of: "hours", Step: time.Hour, Aggregates: []Aggregate{Avg}},
