@@ -24,8 +24,11 @@ async function write(url, w) {
   const failed = [];
   let api;
   const result = await new Promise((resolve) => {
-    api = new InfluxDB({url, token: w.token}).getWriteApi('org', w.bucket, w.precision, {
+    api = new InfluxDB({url, token: w.token, timeout: 60_000}).getWriteApi('org', w.bucket, w.precision, {
       gzipThreshold: 0, // compresses every body
+      // The client takes the seconds of Retry-After for milliseconds. So these say how long it goes on.
+      retryJitter: 1000,
+      maxRetries: 20,
       writeSuccess: () => resolve({ok: true, failed}),
       writeFailed: (err) => {
         failed.push(err.statusCode);
