@@ -136,7 +136,7 @@ var law = map[string]may{
 	"web/records": {code: "engine kv record record/keys record/query record/schema web web/conditions web/problem", tests: "engine/testengine/recordengine feed"},
 
 	// the face of series
-	"web/timeseries":           {code: "engine series web web/problem web/timeseries/lineproto", tests: "ci/eventually ci/seed engine/testengine feed"},
+	"web/timeseries":           {code: "engine series web web/problem web/timeseries/lineproto", tests: ". ci/eventually ci/seed engine/embedded engine/testengine feed"},
 	"web/timeseries/lineproto": {tests: "ci/seed"},
 
 	// the same for Prometheus's clients, with its query engine

@@ -9,7 +9,12 @@ import (
 )
 
 // Forget makes a Face forget which series lines have as soon as it knows more than max of them.
-func (f *Face) Forget(s *series.Store, max int) { f.known.of(s).max = max }
+func (f *Face) Forget(s *series.Store, max int) {
+	k := f.known.of(s)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.max = max
+}
 
 // TestFind: fields are found at their place and at any other.
 func TestFind(t *testing.T) {

@@ -145,21 +145,32 @@ func (r *reply) partial() (p partial) {
 func (s *site) samples(query string) string {
 	s.t.Helper()
 	r := s.ask("GET", "/series/c?"+query, "").is(200)
+	return list(s.t, query, r.Body.Bytes())
+}
+
+// list returns the series of a response, a line each: labels, times and values, as JSON has them.
+func list(t testing.TB, query string, body []byte) string {
+	t.Helper()
 	var v struct {
 		Series []struct {
 			Labels        map[string]string
 			Times, Values json.RawMessage
 		}
 	}
-	if err := json.Unmarshal(r.Body.Bytes(), &v); err != nil {
-		s.t.Fatalf("%s: %v in %.500s", query, err, r.Body)
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatalf("%s: %v in %.500s", query, err, body)
 	}
 	var out []string
 	for _, x := range v.Series {
-		labels, _ := json.Marshal(x.Labels)
-		out = append(out, fmt.Sprintf("%s %s %s", labels, x.Times, x.Values))
+		out = append(out, fmt.Sprintf("%s %s %s", object(x.Labels), x.Times, x.Values))
 	}
 	return strings.Join(out, "\n")
+}
+
+// object prints labels as JSON.
+func object(labels map[string]string) string {
+	b, _ := json.Marshal(labels) // sorted
+	return string(b)
 }
 
 // has expects what samples returns.
