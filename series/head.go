@@ -35,11 +35,18 @@ type generation struct {
 
 // member is one series.
 type member struct {
+	now   buffer   // of the newest generation that has samples of it; gen is 0 if none has
+	older []buffer // of the ones before that are not sealed, ascending
 	pairs []uint32 // its labels, see index
-	bufs  []buffer // of the generations that are not sealed, ascending
-	last  Sample   // the newest one since the node has started
-	has   bool     // last
 	usual uint32   // samples in the last generation that was sealed
+}
+
+// buffers returns those that are not sealed, ascending.
+func (m *member) buffers() []buffer {
+	if m.now.gen == 0 {
+		return nil
+	}
+	return append(append(make([]buffer, 0, len(m.older)+1), m.older...), m.now)
 }
 
 // buffer has the samples of one series in one generation. Once the generation is full it never changes.
@@ -91,17 +98,14 @@ func (h *head) apply(gen, seq uint64, val []byte) error {
 			return corrupt("batch %d", seq)
 		}
 		m := &h.members[r.id-1]
-		n := len(m.bufs)
-		if n == 0 || m.bufs[n-1].gen != gen {
-			m.bufs = append(m.bufs, buffer{gen: gen, samples: m.room()})
+		if m.now.gen != gen {
+			if m.now.gen != 0 {
+				m.older = append(m.older, m.now)
+			}
+			m.now = buffer{gen: gen, samples: m.room()}
 			g.ids = append(g.ids, r.id)
-			n++
 		}
-		b := &m.bufs[n-1]
-		b.samples = append(b.samples, r.s)
-		if !m.has || r.s.Time >= m.last.Time {
-			m.last, m.has = r.s, true
-		}
+		m.now.samples = append(m.now.samples, r.s)
 	}
 	if r.left != 0 {
 		return corrupt("batch %d", seq)
@@ -124,12 +128,15 @@ func (h *head) seal(sealed uint64) {
 	for len(h.gens) > 0 && h.gens[0].no <= sealed {
 		for _, id := range h.gens[0].ids {
 			m := &h.members[id-1]
-			m.usual = uint32(min(len(m.bufs[0].samples), maxRoom))
-			h.pending -= len(m.bufs[0].samples)
-			m.bufs[0] = buffer{}
-			m.bufs = m.bufs[1:]
-			if len(m.bufs) == 0 {
-				m.bufs = nil
+			first := &m.now
+			if len(m.older) > 0 {
+				first = &m.older[0]
+			}
+			m.usual = uint32(min(len(first.samples), maxRoom))
+			h.pending -= len(first.samples)
+			*first = buffer{}
+			if m.older = m.older[min(1, len(m.older)):]; len(m.older) == 0 {
+				m.older = nil
 			}
 		}
 		h.gens = h.gens[1:]
@@ -211,7 +218,7 @@ func (h *head) take(gen uint64, ids []uint32) [][]Sample {
 		if id == 0 || int(id) > len(h.members) {
 			continue
 		}
-		for _, b := range h.members[id-1].bufs {
+		for _, b := range h.members[id-1].buffers() {
 			if b.gen == gen {
 				out[i] = b.samples
 			}

@@ -94,9 +94,9 @@ func (x *index) find(match []Matcher, last uint32, pairs func(id uint32) []uint3
 		}
 	}
 	shorter := func(a, b []uint32) int { return cmp.Compare(len(a), len(b)) }
-	var each []Matcher // of slow, those that are tried on fewer series than there are values
+	var each []Matcher // of slow, those that are tried on the series that are left, since they are few
 	for _, m := range slow {
-		if len(some) > 0 && len(slices.MinFunc(some, shorter)) < len(x.values[x.number[m.Name]]) {
+		if len(some) > 0 && len(slices.MinFunc(some, shorter)) < 4*len(x.values[x.number[m.Name]]) {
 			each = append(each, m)
 		} else {
 			add(m)

@@ -116,9 +116,7 @@ func (sel *selection) take(h *head) {
 	sel.heads = make([][]buffer, len(sel.ids))
 	for i, id := range sel.ids {
 		sel.labels[i] = h.labelsOf(id)
-		if bufs := h.members[id-1].bufs; len(bufs) > 0 {
-			sel.heads[i] = append([]buffer(nil), bufs...)
-		}
+		sel.heads[i] = h.members[id-1].buffers()
 	}
 	sel.read = engine.Read{Level: engine.Session, AtLeast: h.pos}
 }

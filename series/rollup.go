@@ -159,7 +159,7 @@ func (s *Store) firstSince(t int64) (first int64, ok bool) {
 		}
 	}
 	for i := range h.members {
-		for _, b := range h.members[i].bufs {
+		for _, b := range h.members[i].buffers() {
 			for _, x := range b.samples {
 				if x.Time >= t && x.Time <= first {
 					first, ok = x.Time, true
