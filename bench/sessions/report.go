@@ -40,18 +40,49 @@ func (m *measurements) visit(p *plan, s *system, round int) error {
 	return s.stop()
 }
 
+// timer measures the requests of one connection, one in flight, because rig.Run does not when it sends a number of them.
+type timer struct {
+	load
+	sent time.Time
+	hist rig.Hist
+}
+
+// AppendSet implements rig.Codec.
+func (t *timer) AppendSet(b []byte, key, seq uint64) []byte {
+	t.sent = time.Now()
+	return t.load.AppendSet(b, key, seq)
+}
+
+// Reply implements rig.Codec.
+func (t *timer) Reply(b []byte, set bool) (int, error) {
+	n, err := t.load.Reply(b, set)
+	if n > 0 {
+		t.hist.Add(time.Since(t.sent))
+	}
+	return n, err
+}
+
 // sample measures one load once: logins for a time, pages by their number.
 func (m *measurements) sample(p *plan, s *system, l load, round int) error {
 	job := rig.Job{
 		Addrs: []string{s.addr}, Codec: l, Set: true, Shape: rig.Shape{Conns: p.conns, Flight: 1}, Keys: 1,
 		Warm: p.Warm, Window: p.Window, Seed: uint64(round + 1), Begin: func() {}, End: func() {},
 	}
+	var timed []*timer
 	if !l.cookie {
 		job.Load, job.Keys = true, p.requests
+		job.Lane = func() rig.Codec {
+			timed = append(timed, &timer{load: l})
+			return timed[len(timed)-1]
+		}
 	}
 	out, err := rig.Run(job)
 	if err != nil {
 		return err
+	}
+	for _, t := range timed {
+		out.Lat.Merge(&t.hist)
+		out.Ops += t.hist.Count
 	}
 	if out.Ops == 0 {
 		return fmt.Errorf("no answer within %v", p.Window)

@@ -110,7 +110,10 @@ func application(ctx context.Context, eng engine.Engine) (*web.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	app.Get("/page", func(c *web.Context) error { return c.HTML(http.StatusOK, large) })
+	app.Get("/page", func(c *web.Context) error {
+		c.Header().Set("Content-Length", strconv.Itoa(len(large))) // the load generator reads no chunks
+		return c.HTML(http.StatusOK, large)
+	})
 	app.Post("/login", func(c *web.Context) error {
 		c.Session().Login(rand.Text()) // another user each time: no list of sessions grows
 		return c.HTML(http.StatusOK, small)
