@@ -96,6 +96,12 @@ bench-series: ## compare time series with Prometheus's tsdb package (ARGS=-h for
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-series ./series && exec ../bin/bench-series $(ARGS)
 
+.PHONY: bench-sessions
+bench-sessions: ## compare a site with new sessions on each engine and with SETEX by hand (ARGS=-h for more)
+	ci/servers
+	@mkdir -p bin
+	cd bench && go build -o ../bin/bench-sessions ./sessions && exec ../bin/bench-sessions $(ARGS)
+
 .PHONY: bench-btree
 bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
 	cd bench && go run ./btree $(ARGS)

@@ -1,0 +1,91 @@
+package rig
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// CassandraJars returns the folder to which ci/cassandraserver/fetch brings the jars of Cassandra. The current folder
+// must be bench/.
+func CassandraJars() (string, error) {
+	pom, err := os.ReadFile("../ci/cassandraserver/pom.xml")
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "skerry", fmt.Sprintf("cassandra-%.6x", sha256.Sum256(pom)))
+	if _, err := os.Stat(dir); err != nil {
+		return "", fmt.Errorf("%w: run ci/cassandraserver/fetch, or leave cassandra out with -systems", err)
+	}
+	return dir, nil
+}
+
+// StartCassandra runs one node of Cassandra with its data in dir and waits until it serves at addr. It syncs its commit
+// log before it acknowledges. It has 1 GB of heap: the small one of tests would measure garbage collection.
+func StartCassandra(java, jars, dir, addr, storage, log string) (*Process, error) {
+	host, port, _ := net.SplitHostPort(addr)
+	_, nodes, _ := net.SplitHostPort(storage)
+	yaml := fmt.Sprintf(`cluster_name: bench
+num_tokens: 1
+auto_bootstrap: false
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+endpoint_snitch: SimpleSnitch
+listen_address: %[1]s
+rpc_address: %[1]s
+storage_port: %[2]s
+native_transport_port: %[3]s
+seed_provider: [ { class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [ { seeds: %[1]s } ] } ]
+data_file_directories: [ %[4]s/data ]
+commitlog_directory: %[4]s/commitlog
+hints_directory: %[4]s/hints
+saved_caches_directory: %[4]s/saved_caches
+cdc_raw_directory: %[4]s/cdc
+commitlog_sync: batch
+`, host, nodes, port, dir)
+	options, err := filepath.Abs("../ci/cassandraserver/jvm.options")
+	if err != nil {
+		return nil, err
+	}
+	conf := filepath.Join(dir, "cassandra.yaml")
+	if err := os.WriteFile(conf, []byte(yaml), 0o644); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(java, "@"+options, "-Xms1G", "-Xmx1G", "-Dcassandra.config=file://"+conf,
+		"-Dcassandra.storagedir="+dir, "-Dcassandra.logdir="+dir, "-Dcassandra-foreground=yes", "-Djava.io.tmpdir="+dir,
+		"-Dcassandra.ring_delay_ms=1000", "-Dcassandra.skip_wait_for_gossip_to_settle=0",
+		"-cp", jars+"/*", "org.apache.cassandra.service.CassandraDaemon")
+	cmd.Dir = dir
+	p, err := Start(cmd, log)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Await(addr, syscall.SIGKILL)
+}
+
+// Await waits until the process accepts connections at addr. If it does not within StartLimit, sig stops it.
+func (p *Process) Await(addr string, sig syscall.Signal) error {
+	for from := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-p.Done():
+			return fmt.Errorf("%s ended before it served", p.cmd.Path)
+		default:
+		}
+		if time.Since(from) > StartLimit {
+			_ = p.Stop(sig)
+			return err
+		}
+	}
+}
