@@ -59,7 +59,11 @@ commitlog_sync: batch
 	if err := os.WriteFile(conf, []byte(yaml), 0o644); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(java, "@"+options, "-Xms1G", "-Xmx1G", "-Dcassandra.config=file://"+conf,
+	logback := filepath.Join(dir, "logback.xml") // without it the log has every request
+	if err := os.WriteFile(logback, []byte(logWarnings), 0o644); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(java, "@"+options, "-Xms1G", "-Xmx1G", "-Dcassandra.config=file://"+conf, "-Dlogback.configurationFile="+logback,
 		"-Dcassandra.storagedir="+dir, "-Dcassandra.logdir="+dir, "-Dcassandra-foreground=yes", "-Djava.io.tmpdir="+dir,
 		"-Dcassandra.ring_delay_ms=1000", "-Dcassandra.skip_wait_for_gossip_to_settle=0",
 		"-cp", jars+"/*", "org.apache.cassandra.service.CassandraDaemon")
@@ -70,6 +74,10 @@ commitlog_sync: batch
 	}
 	return p, p.Await(addr, syscall.SIGKILL)
 }
+
+const logWarnings = `<configuration><appender name="O" class="ch.qos.logback.core.ConsoleAppender"><encoder>
+<pattern>%-5level %date{ISO8601} %logger{0} - %msg%n</pattern></encoder></appender>
+<root level="WARN"><appender-ref ref="O"/></root></configuration>`
 
 // Await waits until the process accepts connections at addr. If it does not within StartLimit, sig stops it.
 func (p *Process) Await(addr string, sig syscall.Signal) error {
