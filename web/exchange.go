@@ -21,7 +21,6 @@ type exchange struct {
 	app   *App
 	w     http.ResponseWriter
 	r     *http.Request // as received
-	ctx   Context
 	miss  missing
 	route *route // nil: none was found, or not yet
 	start time.Time
@@ -84,7 +83,6 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := a.pool.Get().(*exchange)
 		*x = exchange{app: a, w: w, r: r, start: time.Now(), fromNode: fromNode}
-		x.ctx = Context{x: x, Writer: x, Request: r}
 		a.metrics.inFlight.Add(1)
 		clean := false
 		defer func() {

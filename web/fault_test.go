@@ -80,7 +80,8 @@ func TestAccepts(t *testing.T) {
 	}
 }
 
-// TestRouterAllocations: a route that responds with plain bytes allocates no more than net/http's ServeMux.
+// TestRouterAllocations: a route that responds with plain bytes allocates only its Context beyond what net/http's
+// ServeMux allocates.
 func TestRouterAllocations(t *testing.T) {
 	ours, theirs := routed(t), bare()
 	for name, r := range requests() {
@@ -91,8 +92,8 @@ func TestRouterAllocations(t *testing.T) {
 				h.ServeHTTP(w, r)
 			})
 		}
-		if got, want := count(ours), count(theirs); got > want {
-			t.Errorf("%s: %v allocations, net/http has %v", name, got, want)
+		if got, want := count(ours), count(theirs)+1; got > want {
+			t.Errorf("%s: %v allocations, want at most %v", name, got, want)
 		}
 	}
 }

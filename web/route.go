@@ -18,15 +18,13 @@ type Handler func(c *Context) error
 // ServeHTTP implements http.Handler.
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := of(w)
-	c, outer := &x.ctx, x.ctx
-	c.Writer, c.Request = w, r
-	err := h(c)
+	// It is not part of x, which is reused: a timer of a context derived from it may read it after h.
+	err := h(&Context{Request: r, Writer: w, x: x})
 	if err != nil {
 		x.fail(w, r, err)
 	} else if x.app.o.Debug {
 		x.unanswered(w, r)
 	}
-	*c = outer // handlers can be nested
 }
 
 // Group is a set of routes with a common prefix and middleware.
