@@ -198,7 +198,11 @@ func TestGoldenRead(t *testing.T) {
 	var summarized map[string]map[int64]uint64
 	for round := range 3 { // the first reads only, the others write enough to seal and merge
 		stores, stop := openUntil(t, eng, o, golden()...)
+		eventually.True(t, "the keys are read", func() bool { return stores[0].Stats().Series > 0 })
 		m.check(t, stores[0], Query{}, nil)
+		for _, at := range []time.Time{now, now.Add(-26 * time.Hour), time.Unix(0, 0)} { // by the buckets
+			m.check(t, stores[0], Query{From: at.Add(-2 * time.Hour), To: at.Add(time.Hour)}, nil)
+		}
 		got := summaries(t, stores[1])
 		if round == 0 {
 			summarized = expected(t, stores[0], *golden()[1].Rollup, time.Unix(0, stores[1].rolledUntil()))
