@@ -73,9 +73,16 @@ func goldenModel(t *testing.T) model {
 // idle waits until the worker has nothing to do for a collection.
 func idle(t *testing.T, s *Store) {
 	t.Helper()
-	eventually.True(t, "all that is full is sealed and merged", func() bool {
+	var left string
+	defer func() {
+		if t.Failed() {
+			t.Logf("%+v %s", s.Stats(), left)
+		}
+	}()
+	eventually.True(t, "all that is full is sealed and merged, and nothing is left over", func() bool {
 		_, h := s.state()
-		return (&worker{s: s}).next(h) == nil && leftovers(t, s) == ""
+		left = leftovers(t, s)
+		return (&worker{s: s}).next(h) == nil && left == ""
 	})
 }
 

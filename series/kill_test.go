@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
@@ -310,12 +309,7 @@ func (k *killing) check(round int, first [killWriters]int, finish bool) {
 	}
 	newest := k.numbers(stores[1])
 	if finish {
-		var left string
-		eventually.True(k.t, "all that is full is sealed and merged, and nothing is left over", func() bool {
-			left = leftovers(k.t, stores[0])
-			st := stores[0].Stats()
-			return left == "" && st.Unsealed < 600 && st.Parts < 20
-		})
+		idle(k.t, stores[0])
 	} else if leftovers(k.t, stores[0]) != "" {
 		k.orphans++
 	}
