@@ -48,7 +48,11 @@ func NewMatcher(name string, op Op, value string) (Matcher, error) {
 	case len(value) > MaxRegexpBytes:
 		return m, engine.Errorf(CodeMatcher, "the regular expression of %s has %d bytes, over the limit of %d", show(name), len(value), MaxRegexpBytes)
 	}
-	re, err := regexp.Compile(`^(?s:` + value + `)$`)
+	_, err := syntax.Parse(value, syntax.Perl) // by itself, as "a)|(b" is one only in the group below
+	var re *regexp.Regexp
+	if err == nil {
+		re, err = regexp.Compile(`^(?s:` + value + `)$`)
+	}
 	if err != nil {
 		return m, engine.Errorf(CodeMatcher, "the regular expression of %s: %v", show(name), err)
 	}

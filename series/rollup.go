@@ -1,9 +1,11 @@
 package series
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -271,14 +273,16 @@ func (s *Store) flush(ctx context.Context, b *Batch) error {
 	return err
 }
 
-// summary returns the labels of a summary.
+// summary returns the labels of a summary. That of a series without a name gets one, as its aggregates would be one series
+// otherwise.
 func (l Labels) summary(a Aggregate) Labels {
-	out := append(make(Labels, 0, len(l)), l...)
-	for i := range out {
-		if out[i].Name == NameLabel {
-			out[i].Value += ":" + a.String()
+	out := append(make(Labels, 0, len(l)+1), Label{NameLabel, l.Get(NameLabel) + ":" + a.String()})
+	for _, x := range l {
+		if x.Name != NameLabel {
+			out = append(out, x)
 		}
 	}
+	slices.SortFunc(out, func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
