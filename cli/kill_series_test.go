@@ -4,327 +4,212 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/pgserver"
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/ci/seed"
 )
 
-// point is one line of a writer: two samples of the same time.
-type point struct {
-	series string // which of the writer's
-	f, g   float64
-}
+const (
+	killWriters = 4
+	killLines   = 2000 // of one batch, a millisecond apart
+	killFields  = 10   // of each line, whose values are all the number of the batch
+)
 
-// seriesKiller kills a server of time series while clients write to it.
+// seriesKiller writes time series to a server that is killed.
 type seriesKiller struct {
 	*shell
-	*rand.Rand
 	p     *server
-	start time.Time // of the times of samples
-	first []int     // the first batch of each writer since the last kill
-	acked []int     // the newest batches
-	want  []map[int64]point
-	bulk  int // lines that fill has written
+	start time.Time
+	acked [killWriters]int // batches that were acknowledged
 }
 
-// batch returns the points of a batch by their times, in Unix milliseconds. Each has a time of its own, and more and more
-// series are new.
-func (k *seriesKiller) batch(j int) map[int64]point {
-	points := map[int64]point{}
-	for i := range 1 + j%7 {
-		points[k.start.UnixMilli()+int64(10*j+i)] = point{fmt.Sprint((j + i) % (1 + j/10)), float64(j) + float64(i)/8, float64(-j)}
+func (k *seriesKiller) begin(args ...string) {
+	k.t.Helper()
+	k.p = k.serve(append([]string{"--series", "c"}, args...)...)
+	k.p.waitReady()
+}
+
+// load starts the writers, and waits for some batches.
+func (k *seriesKiller) load(batches int) (writers *sync.WaitGroup) {
+	k.t.Helper()
+	var all atomic.Int64
+	writers = &sync.WaitGroup{}
+	for w := range killWriters {
+		writers.Go(func() { k.write(w, &all) })
 	}
-	return points
+	eventually.True(k.t, "some batches", func() bool { return all.Load() >= int64(batches) })
+	return writers
 }
 
-// lines returns a batch in line protocol.
-func (k *seriesKiller) lines(w, j int) string {
+// body returns a batch as lines.
+func (k *seriesKiller) body(writer, batch int) string {
 	var b strings.Builder
-	for at, x := range k.batch(j) {
-		fmt.Fprintf(&b, "m,w=%d,k=%s f=%v,g=%v %d\n", w, x.series, x.f, x.g, at)
+	for i := range killLines {
+		fmt.Fprintf(&b, "m,w=%d", writer)
+		for f := range killFields {
+			fmt.Fprintf(&b, "%cf%d=%di", " ,"[min(f, 1)], f, batch)
+		}
+		fmt.Fprintf(&b, " %d\n", k.start.UnixMilli()+int64(batch*killLines+i))
 	}
 	return b.String()
 }
 
-// write sends lines, and reports whether they were acknowledged. It returns an error if they were refused.
-func (k *seriesKiller) write(lines string) (acked bool, err error) {
-	resp, err := http.Post(k.p.HTTP+"/write?db=plant&precision=ms", "text/plain", strings.NewReader(lines))
-	if err != nil {
-		return false, nil // killed: they may be there or not
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusNoContent {
-		return false, fmt.Errorf("write: %s %s", resp.Status, text)
-	}
-	return err == nil, nil
-}
-
-// writer writes batches until the server is gone.
-func (k *seriesKiller) writer(w int) {
+// write writes batches until the server is gone, or its data have moved.
+func (k *seriesKiller) write(writer int, all *atomic.Int64) {
 	for {
-		j := k.acked[w] + 1
-		acked, err := k.write(k.lines(w, j))
+		resp, err := http.Post(k.p.HTTP+"/write?db=c&precision=ms", "", strings.NewReader(k.body(writer, k.acked[writer])))
 		if err != nil {
-			k.t.Error(err)
-		}
-		if !acked {
 			return
 		}
-		k.acked[w] = j
+		text, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if strings.Contains(string(text), `"fenced"`) {
+			return
+		}
+		if resp.StatusCode != http.StatusNoContent {
+			k.t.Errorf("write: %s: %s", resp.Status, text)
+			return
+		}
+		k.acked[writer]++
+		all.Add(1)
 	}
 }
 
-// killAfter lets the writers write for some time, kills the server, and starts it again.
-func (k *seriesKiller) killAfter(d time.Duration) {
+// get decodes a response of the server.
+func (k *seriesKiller) get(path string, to any) {
 	k.t.Helper()
-	var work sync.WaitGroup
-	for w := range k.acked {
-		work.Go(func() { k.writer(w) })
+	resp, err := http.Get(k.p.HTTP + path)
+	if err != nil {
+		k.t.Fatal(err)
 	}
-	time.Sleep(d)
-	k.p.kill()
-	work.Wait()
-	k.serveSeries()
-	for w := range k.acked {
-		k.check(w)
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(to); err != nil || resp.StatusCode != http.StatusOK {
+		k.t.Fatalf("%s: %s, %v", path, resp.Status, err)
 	}
 }
 
-func (k *seriesKiller) serveSeries() {
+// check counts the samples of each series of a writer: those of all batches that were acknowledged, and of the next one all or
+// none. It compares the samples of one of them. The writer goes on after what is there.
+func (k *seriesKiller) check(writer int) {
 	k.t.Helper()
-	k.p = k.serve("--series", "plant")
-	k.p.waitReady()
-}
-
-// ask returns a response's JSON.
-func (k *seriesKiller) ask(path string, params url.Values, to any) {
-	k.t.Helper()
-	code, body := get(k.t, k.p.HTTP+path+"?"+params.Encode())
-	if code != http.StatusOK {
-		k.t.Fatalf("%s: %d %s", path, code, body)
-	}
-	if err := json.Unmarshal([]byte(body), to); err != nil {
-		k.t.Fatalf("%s: %v", path, err)
-	}
-}
-
-// column is one series of a response.
-type column struct {
-	Labels map[string]string
-	Times  []int64
-	Values []float64
-	Count  []int
-	Sum    []float64
-}
-
-func (k *seriesKiller) read(path, match string, params ...string) []column {
-	k.t.Helper()
-	v := url.Values{"match": {match}}
-	for i := 0; i < len(params); i += 2 {
-		v.Set(params[i], params[i+1])
-	}
-	var out struct{ Series []column }
-	k.ask("/series/plant"+path, v, &out)
-	return out.Series
-}
-
-// check compares what is there of a writer with what was acknowledged. The batch after that may be there; if it is not,
-// it must never appear, as the writer goes on with the one after it.
-func (k *seriesKiller) check(w int) {
-	k.t.Helper()
-	got, samples := map[int64]point{}, 0
-	for _, c := range k.read("", fmt.Sprintf(`{__name__=~"m_f|m_g",w="%d"}`, w)) {
-		for i, at := range c.Times {
-			x := got[at]
-			x.series = c.Labels["k"]
-			if c.Labels["__name__"] == "m_f" {
-				x.f = c.Values[i]
-			} else {
-				x.g = c.Values[i]
-			}
-			got[at] = x
-			samples++
+	var counts struct {
+		Series []struct {
+			Labels map[string]string
+			Count  []int
 		}
 	}
-	for ; k.first[w] <= k.acked[w]; k.first[w]++ {
-		maps.Copy(k.want[w], k.batch(k.first[w]))
+	k.get(fmt.Sprintf(`/series/c?match=%%7Bw="%d"%%7D&step=24h&agg=count`, writer), &counts)
+	if len(counts.Series) != killFields && k.acked[writer] > 0 {
+		k.t.Fatalf("writer %d has %d series", writer, len(counts.Series))
 	}
-	next := k.batch(k.first[w])
-	if _, there := got[slices.Min(slices.Collect(maps.Keys(next)))]; there {
-		maps.Copy(k.want[w], next)
+	there := 0
+	for i, x := range counts.Series {
+		n := 0
+		for _, v := range x.Count { // midnight may be in between
+			n += v
+		}
+		if i == 0 {
+			there = n / killLines
+		}
+		if n != there*killLines || there != k.acked[writer] && there != k.acked[writer]+1 {
+			k.t.Fatalf("%v has %d samples; %d batches of %d were acknowledged", x.Labels, n, k.acked[writer], killLines)
+		}
 	}
-	k.first[w]++
-	k.acked[w]++
-	if samples != 2*len(got) || !maps.Equal(got, k.want[w]) {
-		k.t.Errorf("writer %d has %d points of %d samples after batch %d, want %d", w, len(got), samples, k.acked[w], len(k.want[w]))
-		for _, at := range slices.Sorted(maps.Keys(k.want[w])) {
-			if got[at] != k.want[w][at] {
-				k.t.Fatalf("the first that differs, at %d, is %+v, want %+v", at, got[at], k.want[w][at])
+	var samples struct {
+		Series []struct {
+			Times  []int64
+			Values []float64
+		}
+	}
+	k.get(fmt.Sprintf(`/series/c?match=m_f3%%7Bw="%d"%%7D`, writer), &samples)
+	for _, x := range samples.Series {
+		for i, at := range x.Times {
+			if at != k.start.UnixMilli()+int64(i) || x.Values[i] != float64(i/killLines) {
+				k.t.Fatalf("sample %d of writer %d is %v at %d", i, writer, x.Values[i], at)
 			}
 		}
 	}
+	k.acked[writer] = there
 }
 
-// stored returns how many samples are sealed, and how many are not. They are read one after the other, so it is called
-// while nothing is sealed.
-func (k *seriesKiller) stored() (sealed, others int) {
-	k.t.Helper()
-	_, text := get(k.t, k.p.HTTP+"/metrics")
-	for name, n := range map[string]*int{"skerry_series_sealed_samples": &sealed, "skerry_series_unsealed_samples": &others} {
-		_, rest, found := strings.Cut(text, name+`{collection="plant"} `)
-		number, _, _ := strings.Cut(rest, "\n")
-		v, err := strconv.ParseFloat(number, 64)
-		if !found || err != nil {
-			k.t.Fatalf("no %s: %v", name, err)
-		}
-		*n = int(v)
-	}
-	return sealed, others
-}
-
-const (
-	bulkFields = 20
-	bulkLines  = 5_000 // of one request
-	bulkWrites = 21    // a generation is full after 2,097,152 samples
-)
-
-// fill writes samples until a generation is full, so that it is sealed while the writers go on.
-func (k *seriesKiller) fill() {
-	k.t.Helper()
-	for range bulkWrites {
-		var b strings.Builder
-		for i := range bulkLines {
-			b.WriteString("bulk ")
-			for f := range bulkFields {
-				fmt.Fprintf(&b, "f%d=%d,", f, (i+f)%100)
-			}
-			fmt.Fprintf(&b, "end=1 %d\n", k.start.UnixMilli()+int64(k.bulk+i))
-		}
-		if acked, err := k.write(b.String()); !acked {
-			k.t.Fatalf("a bulk write: %v", err)
-		}
-		k.bulk += bulkLines
-	}
-}
-
-// checkBulk compares what fill has written.
-func (k *seriesKiller) checkBulk() {
-	k.t.Helper()
-	list := k.read("", `{__name__=~"bulk_f.*"}`, "step", "1d", "agg", "count,sum")
-	if len(list) != bulkFields {
-		k.t.Fatalf("%d series, want %d", len(list), bulkFields)
-	}
-	for _, c := range list {
-		count, sum := 0, 0.0
-		for i := range c.Count {
-			count, sum = count+c.Count[i], sum+c.Sum[i]
-		}
-		if want := k.bulk; count != want || sum != float64(want)*49.5 {
-			k.t.Errorf("%v has %d samples with the sum %v, want %d and %v", c.Labels, count, sum, want, float64(want)*49.5)
-		}
-	}
-}
-
-// checkLatest compares the newest points, and how many samples are stored.
-func (k *seriesKiller) checkLatest() {
-	k.t.Helper()
-	total := k.bulk * (bulkFields + 1)
-	for w, want := range k.want {
-		if len(want) == 0 {
-			continue // it has written nothing yet
-		}
-		last := slices.Max(slices.Collect(maps.Keys(want)))
-		for name, value := range map[string]float64{"m_f": want[last].f, "m_g": want[last].g} {
-			list := k.read("/latest", fmt.Sprintf(`%s{w="%d",k="%s"}`, name, w, want[last].series))
-			if len(list) != 1 || !slices.Equal(list[0].Times, []int64{last}) || list[0].Values[0] != value {
-				k.t.Errorf("the newest %s of writer %d is %v, want %v at %d", name, w, list, value, last)
-			}
-		}
-		total += 2 * len(want)
-	}
-	if sealed, others := k.stored(); sealed+others != total {
-		k.t.Errorf("%d sealed samples and %d others are stored, want %d", sealed, others, total)
-	}
-}
-
-// checkPrometheus compares how many points of each writer Prometheus's query language finds.
-func (k *seriesKiller) checkPrometheus() {
-	k.t.Helper()
-	var answer struct {
-		Data struct {
-			Result []struct {
-				Metric map[string]string
-				Value  [2]any
-			}
-		}
-	}
-	query := url.Values{"query": {"sum by (w) (count_over_time(m_f[3h]))"}, "time": {fmt.Sprint(k.start.Unix() + 3600)}}
-	k.ask("/prometheus/plant/api/v1/query", query, &answer)
-	got, want := map[string]any{}, map[string]any{}
-	for _, r := range answer.Data.Result {
-		got[r.Metric["w"]] = r.Value[1]
-	}
-	for w, points := range k.want {
-		if len(points) > 0 {
-			want[strconv.Itoa(w)] = strconv.Itoa(len(points))
-		}
-	}
-	if !maps.Equal(got, want) {
-		k.t.Errorf("Prometheus finds %v points, want %v", got, want)
-	}
-}
-
-// TestKillSeries kills a server at random moments while clients write line protocol, also while it seals a generation.
-// After each start every point that was acknowledged is there once with its values, and the points of a request that was
-// not acknowledged are there all or none.
+// TestKillSeries kills a server while it takes series, and while it compresses them. What was acknowledged is there, once, and
+// no batch is there in part. Each 100 batches are 2 million samples, which are compressed together.
 func TestKillSeries(t *testing.T) {
 	t.Parallel()
-	const writers = 4
-	rounds := 8
+	rounds, each := 5, 60
 	if testing.Short() {
-		rounds = 3
+		rounds, each = 2, 10
 	}
-	k := &seriesKiller{shell: newShell(t), Rand: seed.Rand(t), start: time.Now().Add(-time.Hour).Truncate(time.Second)}
-	k.program = buildProgram(t, "../cmd/skerry")
-	for range writers {
-		k.first, k.acked, k.want = append(k.first, 0), append(k.acked, -1), append(k.want, map[int64]point{})
-	}
-	k.serveSeries()
-	if !testing.Short() {
-		k.fill()
-		k.killAfter(time.Duration(k.IntN(120)) * time.Millisecond) // it seals meanwhile
-		sealed, _ := k.stored()
-		t.Logf("the kill left %d samples in parts", sealed)
-		k.checkBulk()
-	}
+	rng := seed.Rand(t)
+	k := &seriesKiller{shell: newShell(t), start: time.Now().Add(-time.Hour).Truncate(time.Millisecond)}
+	k.begin("--spill", "32KiB")
 	for range rounds {
-		k.killAfter(time.Duration(k.IntN(250)) * time.Millisecond)
+		writers := k.load(1 + rng.IntN(each))
+		k.p.kill()
+		writers.Wait()
+		k.begin("--spill", "32KiB")
+		for w := range killWriters {
+			k.check(w)
+		}
 	}
-	if !testing.Short() {
-		// The lease of a process that was killed has to end first.
-		eventually.True(t, "the generation is sealed", func() bool { sealed, _ := k.stored(); return sealed > 0 })
-		k.killAfter(time.Duration(k.IntN(100)) * time.Millisecond)
-		k.checkBulk()
+	k.latest()
+}
+
+// latest checks the newest samples.
+func (k *seriesKiller) latest() {
+	k.t.Helper()
+	k.t.Logf("batches: %v", k.acked)
+	var latest struct {
+		Series []struct {
+			Labels map[string]string
+			Times  []int64
+			Values []float64
+		}
 	}
-	k.checkLatest()
-	k.checkPrometheus()
-	total := 0
-	for _, want := range k.want {
-		total += len(want)
+	k.get("/series/c/latest?match=m_f3", &latest)
+	for _, x := range latest.Series {
+		n := k.acked[x.Labels["w"][0]-'0']
+		if x.Times[0] != k.start.UnixMilli()+int64(n*killLines-1) || x.Values[0] != float64(n-1) {
+			k.t.Errorf("the newest sample of %v is %v at %d, after %d batches", x.Labels, x.Values[0], x.Times[0], n)
+		}
 	}
-	if total == 0 {
-		t.Error("nothing was written")
+}
+
+// TestMoveSeries moves series while they are written, also such as are compressed, to Redis and then to PostgreSQL, and goes on
+// there.
+func TestMoveSeries(t *testing.T) {
+	t.Parallel()
+	batches := 110
+	if testing.Short() {
+		batches = 10
 	}
-	t.Logf("%d points", total)
+	k := &seriesKiller{shell: newShell(t), start: time.Now().Add(-time.Hour).Truncate(time.Millisecond)}
+	k.begin()
+	from := k.p.HTTP
+	for i, to := range []string{redisserver.Start(t).URL(), pgserver.Shared(t).Database(t)} {
+		writers := k.load(batches)
+		if i == 0 && !testing.Short() {
+			var list struct{ Collections []struct{ Parts int } }
+			eventually.True(t, "samples are compressed", func() bool { k.get("/series", &list); return list.Collections[0].Parts > 0 })
+		}
+		moveAll(k.shell, 0, from, to)
+		writers.Wait()
+		k.begin("--engine", to)
+		for w := range killWriters {
+			k.check(w)
+		}
+		k.latest()
+		from, batches = to, 10
+	}
+	writers := k.load(10)
+	k.p.kill()
+	writers.Wait()
 }

@@ -147,9 +147,10 @@ func (s *Store) check(t, oldest, newest int64) error {
 func stamp(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339Nano) }
 
 // Append stores a batch, all of it or nothing. When it returns, the samples are as durable as the engine promises,
-// and reads on this node see them. It does not change b. A sample outside of Bounds fails the whole batch, so callers check
-// first; what was accepted then may be a minute older now. If the series of this node are too far behind with
-// compressing, the error is CodeBusy.
+// and reads on this node see them. It does not change b. The error is engine.CodeInvalid if Define has not returned
+// the series of a sample, and CodeTooOld or CodeTooNew if a sample is outside of Bounds, so callers check first; what
+// was accepted then may be a minute older now. If the series of this node are too far behind with compressing, the
+// error is CodeBusy.
 func (s *Store) Append(ctx context.Context, b *Batch) (engine.Position, error) {
 	if err := s.takesSamples(); err != nil {
 		return 0, err
@@ -185,7 +186,7 @@ func (s *Store) store(ctx context.Context, b *Batch) (engine.Position, error) {
 		return 0, err
 	}
 	val := append(b.encodeHeader(), b.data...)
-	pos, err := s.db.eng.Update(ctx, func(tx engine.Tx) error { return s.put(tx, no, val, b.samples) })
+	pos, err := s.db.eng.Update(ctx, func(tx engine.Tx) error { return s.put(tx, no, val, b) })
 	if err != nil {
 		return 0, err
 	}
@@ -199,10 +200,18 @@ func (s *Store) store(ctx context.Context, b *Batch) (engine.Position, error) {
 }
 
 // put stores an encoded batch in the newest generation, or in a new one if that is full.
-func (s *Store) put(tx engine.Tx, no uint32, val []byte, samples int) error {
+func (s *Store) put(tx engine.Tx, no uint32, val []byte, b *Batch) error {
 	m, err := readMeta(tx, no)
 	if err != nil {
 		return err
+	}
+	// No node could apply it.
+	if b.lowest == 0 || uint64(b.highest) > m.series {
+		id := b.lowest
+		if id != 0 {
+			id = b.highest
+		}
+		return engine.Errorf(engine.CodeInvalid, "the batch has a sample of series %d, which collection %s does not have: Define returns the ids", id, s.c.Name)
 	}
 	if m.samples >= uint64(s.db.o.generation) || m.batches >= generationBatches {
 		m.generation++
@@ -210,7 +219,7 @@ func (s *Store) put(tx engine.Tx, no uint32, val []byte, samples int) error {
 	}
 	m.seq++
 	m.batches++
-	m.samples += uint64(samples)
+	m.samples += uint64(b.samples)
 	if err := tx.Put(keyOf(keyBatch, no, m.generation, m.seq), val); err != nil {
 		return err
 	}

@@ -184,6 +184,43 @@ func TestWholeBatch(t *testing.T) {
 	}
 }
 
+// TestUnknownID: a batch with an id that Define has not returned stores nothing, and the collection works on, here and on
+// another node.
+func TestUnknownID(t *testing.T) {
+	eng := testengine.Open(t, testengine.Options{})
+	c := Collection{Name: "c"}
+	s := open(t, eng, Options{}, c)[0]
+	ids, err := s.Define(t.Context(), []Labels{labels(t, "m")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unknown := range []ID{0, ids[0] + 1, MaxSeries, math.MaxUint32} {
+		for place := range 3 {
+			var b Batch
+			for i := range 3 {
+				id := ids[0]
+				if i == place {
+					id = unknown
+				}
+				b.Add(id, now.UnixNano(), float64(i))
+			}
+			if _, err := s.Append(t.Context(), &b); engine.CodeOf(err) != engine.CodeInvalid || !strings.Contains(err.Error(), fmt.Sprintf("series %d,", unknown)) {
+				t.Errorf("series %d: %v", unknown, err)
+			}
+			b.Reset()
+			b.Add(ids[0], now.UnixNano(), 1)
+			if _, err := s.Append(t.Context(), &b); err != nil {
+				t.Errorf("the same batch, used again: %v", err)
+			}
+		}
+	}
+	for _, node := range []*Store{s, open(t, eng, Options{}, c)[0]} {
+		if n := count(t, node, Query{}); n != 1 {
+			t.Errorf("%d samples, want 1", n)
+		}
+	}
+}
+
 // TestSkew: clients whose clocks differ write to the same series, and the clock of the server is set back. What was
 // accepted stays and is read in the order of its times; of samples with one time the last that was written counts.
 func TestSkew(t *testing.T) {

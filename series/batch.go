@@ -22,6 +22,8 @@ type Batch struct {
 	time    int64
 	from    int64 // the oldest time
 	to      int64 // the newest
+	lowest  ID
+	highest ID
 }
 
 // Add adds a sample. If a batch, or an older one, has a sample of the same series and time, it is replaced. Samples of
@@ -30,7 +32,9 @@ func (b *Batch) Add(id ID, t int64, v float64) {
 	head := zigzag(int64(id)-int64(b.id)) << 1
 	if b.samples == 0 {
 		b.from, b.to = t, t
+		b.lowest, b.highest = id, id
 	}
+	b.lowest, b.highest = min(b.lowest, id), max(b.highest, id)
 	if b.samples == 0 || t != b.time {
 		head |= 1
 	}
