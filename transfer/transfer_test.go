@@ -373,11 +373,15 @@ func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	rng := seed.Rand(t)
 	const keys = 5000
+	most := 3 // the calls from one that is killed to the next
+	if testing.Short() {
+		most = 12
+	}
 	base := open(t)
 	fill(t, base, rng, keys)
 	pairs := contents(t, base)
 	for _, after := range []bool{false, true} {
-		for left, done := 1, false; !done; left += 1 + rng.IntN(3) {
+		for left, done := 1, false; !done; left += 1 + rng.IntN(most) {
 			t.Run(fmt.Sprintf("call %d, after %v", left, after), func(t *testing.T) { // it closes the engines
 				done = killedAt(t, rng, pairs, keys, left, after)
 			})
