@@ -159,6 +159,26 @@ type Problem struct {
 	// Cause is the full text of the error, which users must not see. Only applications in debug mode set it,
 	// for their developers.
 	Cause string `json:"cause,omitempty"`
+	// Message and Error repeat Detail for clients that read only these; see ForInfluxDB.
+	Message string `json:"message,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// Repeat sets Message and Error.
+func (p *Problem) Repeat() { p.Message, p.Error = p.Detail, p.Detail }
+
+// forInfluxDB is an error whose response has Message and Error.
+type forInfluxDB struct{ error }
+
+func (e forInfluxDB) Unwrap() error { return e.error }
+
+// ForInfluxDB returns err, if it is not nil, for a response whose text InfluxDB's clients find: those of version 1 read
+// it from the member error, those of version 2 from message.
+func ForInfluxDB(err error) error {
+	if err == nil {
+		return nil
+	}
+	return forInfluxDB{err}
 }
 
 // Fault is one thing that is wrong with a request. At most one of Pointer (into a body), Parameter (of the
@@ -218,6 +238,9 @@ func (all Outcomes) Describe(err error) Problem {
 		p.Errors = f
 	}
 	p.clean()
+	if _, ok := errors.AsType[forInfluxDB](err); ok {
+		p.Repeat()
+	}
 	return p
 }
 

@@ -40,8 +40,12 @@ func (f *Face) writeV2(c *web.Context) error {
 	})
 }
 
-// write stores the lines of a body. Lines that are refused do not prevent the others from being stored.
 func (f *Face) write(c *web.Context, collection string, precisions map[string]time.Duration) error {
+	return problem.ForInfluxDB(f.writeLines(c, collection, precisions))
+}
+
+// writeLines stores the lines of a body. Lines that are refused do not prevent the others from being stored.
+func (f *Face) writeLines(c *web.Context, collection string, precisions map[string]time.Duration) error {
 	store, err := f.store(c, collection, true)
 	if err != nil {
 		return err
@@ -272,18 +276,15 @@ func (w *writer) refuse(err error) {
 	w.faults = append(w.faults, lineFault{w.lines, code, detail})
 }
 
-// report responds with the lines that were refused. Clients of InfluxDB read the text from message or error.
+// report responds with the lines that were refused.
 func (w *writer) report(c *web.Context) error {
 	text := fmt.Sprintf("partial write: %d lines were refused and %d stored; line %d: %s", w.refused, w.stored, w.faults[0].Line, w.faults[0].Detail)
+	p := problem.Problem{Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Code: series.CodePartial, Detail: text, RequestID: c.RequestID()}
+	p.Repeat()
 	return c.JSON(http.StatusBadRequest, struct {
 		problem.Problem
 		Errors  []lineFault `json:"errors"`
 		Refused int         `json:"refused"`
 		Stored  int         `json:"stored"`
-		Message string      `json:"message"`
-		Error   string      `json:"error"`
-	}{
-		problem.Problem{Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Code: series.CodePartial, Detail: text, RequestID: c.RequestID()},
-		w.faults, w.refused, w.stored, text, text,
-	})
+	}{p, w.faults, w.refused, w.stored})
 }

@@ -64,7 +64,7 @@ func TestPrecision(t *testing.T) {
 			s.ask("POST", path+"&precision="+precision, fmt.Sprintf("p%d f=1 %d", n, at.UnixNano()/int64(each))).is(204)
 			s.has(fmt.Sprintf("p%d_f", n), fmt.Sprintf(`{"__name__":"p%d_f"} [%d] [1]`, n, at.UnixMilli()))
 		}
-		s.ask("POST", path+"&precision=day", "p f=1 1").is(400, `"code":"invalid"`, "precision")
+		s.ask("POST", path+"&precision=day", "p f=1 1").is(400, `"code":"invalid"`, `"detail":"the precision`, `"message":"the precision`, `"error":"the precision`)
 	}
 	s.ask("POST", "/api/v2/write?bucket=c&precision=m", "p f=1 1").is(400, "precision")
 	s.ask("POST", "/write?db=c&precision=h", "p f=1 9999999999999999").is(400, `"line":1`)
