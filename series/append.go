@@ -214,8 +214,7 @@ func (s *Store) put(tx engine.Tx, no uint32, val []byte, b *Batch) error {
 		return engine.Errorf(engine.CodeInvalid, "the batch has a sample of series %d, which collection %s does not have: Define returns the ids", id, s.c.Name)
 	}
 	if m.samples >= uint64(s.db.o.generation) || m.batches >= generationBatches {
-		m.generation++
-		m.samples, m.batches = 0, 0
+		m.begin()
 	}
 	m.seq++
 	m.batches++

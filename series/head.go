@@ -197,6 +197,17 @@ func (h *head) full() (gen uint64, ids []uint32) {
 	return h.gens[0].no, ids
 }
 
+// newest returns the generation that is not full, if it has samples, and the time of one of the first; 0 if it has none.
+func (h *head) newest() (gen uint64, first int64) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if len(h.gens) == 0 || h.gens[len(h.gens)-1].no < h.meta.generation {
+		return 0, 0
+	}
+	g := h.gens[len(h.gens)-1]
+	return g.no, h.members[g.ids[0]-1].now.samples[0].Time
+}
+
 // allParts returns all parts, by bucket and order.
 func (h *head) allParts() []part {
 	h.mu.RLock()

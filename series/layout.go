@@ -143,6 +143,12 @@ func decodeMeta(val []byte) (m meta, err error) {
 	return m, nil
 }
 
+// begin begins a generation.
+func (m *meta) begin() {
+	m.generation++
+	m.samples, m.batches = 0, 0
+}
+
 func (m meta) put(tx engine.Tx, no uint32) error {
 	b := append(make([]byte, 0, metaBytes), formatVersion)
 	for _, f := range m.fields() {

@@ -27,12 +27,13 @@ const (
 	defaultAhead      = 10 * time.Minute
 	defaultMaxSeries  = 1_000_000
 
-	generationSamples = 2 << 20  // after which a generation is full
-	generationBatches = 64 << 10 // likewise
-	maxBatchBytes     = 12 << 20 // of one encoded batch
-	maxTxBytes        = 16 << 20 // that one transaction of ours writes
-	blockBytes        = 64 << 10 // after which a block of chunks is full
-	sealTxBytes       = 2 << 20  // of blocks that one transaction writes
+	generationSamples = 2 << 20        // after which a generation is full
+	generationBatches = 64 << 10       // likewise
+	generationAge     = 24 * time.Hour // likewise, see worker.age
+	maxBatchBytes     = 12 << 20       // of one encoded batch
+	maxTxBytes        = 16 << 20       // that one transaction of ours writes
+	blockBytes        = 64 << 10       // after which a block of chunks is full
+	sealTxBytes       = 2 << 20        // of blocks that one transaction writes
 	leaseFor          = 10 * time.Second
 	mergeFanIn        = 8
 	workPause         = 2 * time.Second // between looks for work, and after an error

@@ -11,8 +11,9 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Maintenance has three stages, each in transactions that check a lease: one node at a time works on a collection.
+// Maintenance has these stages, each in transactions that check a lease: one node at a time works on a collection.
 //
+//  0. end: a generation that fills slowly ends after a day, so that its samples are compressed and expire.
 //  1. seal: the samples of a full generation become parts, one for each bucket, and its batches are removed.
 //  2. merge: parts of the same bucket and level become one of the next level.
 //  3. expire: the parts of buckets before the retention are removed.
@@ -32,6 +33,10 @@ type worker struct {
 	no    uint32
 	id    [16]byte // of this process
 	clean bool     // since the lease was taken, what was left over was removed, and no job has failed
+
+	looked bool      // w has seen the collection
+	newest uint64    // the newest generation, when it had samples
+	since  time.Time // about when that began
 }
 
 // maintain works until ctx ends.
@@ -99,6 +104,9 @@ func (w *worker) next(h *head) func(ctx context.Context, first uint64) error {
 	if gen, ids := h.full(); gen != 0 {
 		return func(ctx context.Context, first uint64) error { return w.seal(ctx, h, gen, ids, first) }
 	}
+	if gen, age := w.age(h); age >= generationAge {
+		return func(ctx context.Context, _ uint64) error { return w.end(ctx, gen) }
+	}
 	parts := h.allParts()
 	if old := w.expired(parts); len(old) > 0 {
 		return func(ctx context.Context, _ uint64) error { return w.replace(ctx, old, nil) }
@@ -107,6 +115,37 @@ func (w *worker) next(h *head) func(ctx context.Context, first uint64) error {
 		return func(ctx context.Context, first uint64) error { return w.merge(ctx, some, first) }
 	}
 	return nil
+}
+
+// age returns the newest generation, if it has samples, and for how long it has had some. No one stores that: it is the
+// time since w saw the generation begin, or the age of its first sample if it began before w.
+func (w *worker) age(h *head) (gen uint64, age time.Duration) {
+	gen, first := h.newest()
+	seen := w.looked
+	w.looked = true
+	if gen == 0 {
+		return 0, 0
+	}
+	now := w.s.db.o.Now()
+	if gen != w.newest {
+		w.newest, w.since = gen, now
+		if !seen && first < now.UnixNano() {
+			w.since = time.Unix(0, first)
+		}
+	}
+	return gen, now.Sub(w.since)
+}
+
+// end makes new batches go to another generation than gen, as if that were full.
+func (w *worker) end(ctx context.Context, gen uint64) error {
+	return w.update(ctx, func(tx engine.Tx) error {
+		m, err := readMeta(tx, w.no)
+		if err != nil || m.generation != gen || m.batches == 0 {
+			return err
+		}
+		m.begin()
+		return m.put(tx, w.no)
+	})
 }
 
 // update runs a transaction of a job, and waits until this node has applied it. If another node has had the lease since

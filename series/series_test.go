@@ -31,6 +31,18 @@ func open(t testing.TB, eng engine.Engine, o Options, cs ...Collection) []*Store
 // openUntil is open with a function that stops it.
 func openUntil(t testing.TB, eng engine.Engine, o Options, cs ...Collection) (stores []*Store, stop func()) {
 	t.Helper()
+	return openRun(t, eng, o, (*DB).Run, cs...)
+}
+
+// openIdle is open without maintenance.
+func openIdle(t testing.TB, eng engine.Engine, o Options, cs ...Collection) []*Store {
+	t.Helper()
+	stores, _ := openRun(t, eng, o, (*DB).follow, cs...)
+	return stores
+}
+
+func openRun(t testing.TB, eng engine.Engine, o Options, run func(*DB, context.Context) error, cs ...Collection) (stores []*Store, stop func()) {
+	t.Helper()
 	f, err := feed.New(eng, feed.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +64,7 @@ func openUntil(t testing.TB, eng engine.Engine, o Options, cs ...Collection) (st
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() { _ = f.Run(ctx) })
-	work.Go(func() { _ = db.Run(ctx) })
+	work.Go(func() { _ = run(db, ctx) })
 	stop = func() { cancel(); work.Wait() }
 	t.Cleanup(stop)
 	return stores, stop
