@@ -34,7 +34,7 @@ func golden() []Collection {
 // goldenOptions seal and merge small generations. A job begins only when a generation is full, so that the numbers of
 // parts are always the same.
 func goldenOptions() Options {
-	return Options{generation: 20, fanIn: 2, pause: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+	return Options{generation: 20, age: math.MaxInt64, fanIn: 2, pause: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 }
 
 // goldenBatches are what is written, one batch after the other: days before and after 1970 and now, times in any order

@@ -104,7 +104,7 @@ func (w *worker) next(h *head) func(ctx context.Context, first uint64) error {
 	if gen, ids := h.full(); gen != 0 {
 		return func(ctx context.Context, first uint64) error { return w.seal(ctx, h, gen, ids, first) }
 	}
-	if gen, age := w.age(h); age >= generationAge {
+	if gen, age := w.age(h); age >= w.s.db.o.age {
 		return func(ctx context.Context, _ uint64) error { return w.end(ctx, gen) }
 	}
 	parts := h.allParts()

@@ -24,6 +24,7 @@ type Options struct {
 	Logger *slog.Logger     // nil: slog.Default
 
 	generation int           // samples after which a generation is full; 0: generationSamples
+	age        time.Duration // likewise; 0: generationAge
 	lease      time.Duration // of the node that seals; 0: leaseFor
 	fanIn      int           // parts of one level that are merged; 0: mergeFanIn
 	pause      time.Duration // between looks for work, and after an error; 0: workPause
@@ -67,6 +68,7 @@ func New(eng engine.Engine, o Options) (*DB, error) {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.generation = cmp.Or(o.generation, generationSamples)
+	o.age = cmp.Or(o.age, generationAge)
 	o.lease = cmp.Or(o.lease, leaseFor)
 	o.fanIn = cmp.Or(o.fanIn, mergeFanIn)
 	o.pause = cmp.Or(o.pause, workPause)
