@@ -94,14 +94,14 @@ func TestMigrationInDebugMode(t *testing.T) {
 	}
 }
 
-// tailed is an engine that knows the context of the first reader of its changes, which is the server's feed.
+// tailed is an engine that knows the context of the server's feed, the only one that calls SkimChanges.
 type tailed struct {
 	engine.Engine
 	once sync.Once
 	ctx  chan context.Context
 }
 
-func (e *tailed) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
+func (e *tailed) SkimChanges(ctx context.Context, after engine.Position, _ func() bool) iter.Seq2[engine.Change, error] {
 	e.once.Do(func() { e.ctx <- ctx })
 	return e.Engine.Changes(ctx, after)
 }
