@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -65,29 +64,11 @@ func (s *system) start(sub string, load int64) error {
 	}
 	s.procs = append(s.procs, p)
 	for _, addr := range []string{s.control, s.addr} {
-		if err := await(p, addr); err != nil {
+		if err := p.Await(addr, loadLimit); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// await waits until a process accepts connections.
-func await(p *rig.Process, addr string) error {
-	for from := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			return c.Close()
-		}
-		select {
-		case <-p.Done():
-			return errors.New("the site ended before it served")
-		default:
-		}
-		if time.Since(from) > loadLimit {
-			return err
-		}
-	}
 }
 
 // cpu returns the CPU time of all processes of the system.

@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
-	"time"
 )
 
 // CassandraJars returns the folder to which ci/cassandraserver/fetch brings the jars of Cassandra. The current folder
@@ -72,28 +70,9 @@ commitlog_sync: batch
 	if err != nil {
 		return nil, err
 	}
-	return p, p.Await(addr, syscall.SIGKILL)
+	return p, p.Await(addr, StartLimit)
 }
 
 const logWarnings = `<configuration><appender name="O" class="ch.qos.logback.core.ConsoleAppender"><encoder>
 <pattern>%-5level %date{ISO8601} %logger{0} - %msg%n</pattern></encoder></appender>
 <root level="WARN"><appender-ref ref="O"/></root></configuration>`
-
-// Await waits until the process accepts connections at addr. If it does not within StartLimit, sig stops it.
-func (p *Process) Await(addr string, sig syscall.Signal) error {
-	for from := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			return c.Close()
-		}
-		select {
-		case <-p.Done():
-			return fmt.Errorf("%s ended before it served", p.cmd.Path)
-		default:
-		}
-		if time.Since(from) > StartLimit {
-			_ = p.Stop(sig)
-			return err
-		}
-	}
-}

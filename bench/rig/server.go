@@ -59,6 +59,24 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Signal sends it a signal.
 func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
 
+// Await waits until the process accepts connections at addr. It fails if the process ends, or does not within that time.
+func (p *Process) Await(addr string, within time.Duration) error {
+	for from := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-p.Done():
+			return fmt.Errorf("%s ended before it served", p.cmd.Path)
+		default:
+		}
+		if time.Since(from) > within {
+			return fmt.Errorf("%s does not serve after %v: %w", p.cmd.Path, within, err)
+		}
+	}
+}
+
 // Stop sends a signal and waits for the end of the process. It kills the process after StartLimit. The error
 // is nil if the process had ended before.
 func (p *Process) Stop(sig syscall.Signal) error {

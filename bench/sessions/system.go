@@ -59,7 +59,7 @@ func (s *system) start() (err error) {
 		return err
 	}
 	s.procs = append(s.procs, site)
-	return site.Await(s.addr, syscall.SIGTERM)
+	return site.Await(s.addr, rig.StartLimit)
 }
 
 // stop stops the processes by their ids, the application first. SIGINT is the signal on which PostgreSQL does not wait
@@ -120,6 +120,6 @@ func startRedis(path, scheme string) func(string, []string) (*rig.Process, strin
 		if err != nil {
 			return nil, "", err
 		}
-		return server, scheme + ports[0], server.Await(ports[0], syscall.SIGTERM)
+		return server, scheme + ports[0], server.Await(ports[0], rig.StartLimit)
 	}
 }

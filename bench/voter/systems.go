@@ -166,16 +166,10 @@ func (s *system) launch(cmd *exec.Cmd) error {
 	if s.proc, err = rig.Start(cmd, s.dir+".log"); err != nil {
 		return err
 	}
-	for from := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		c, err := net.Dial("tcp", s.addr)
-		if err == nil {
-			c.Close()
-			return nil
-		}
-		if time.Since(from) > rig.StartLimit {
-			return fmt.Errorf("%s does not serve after %v: %w; see %s.log", s.name, rig.StartLimit, err, s.dir)
-		}
+	if err = s.proc.Await(s.addr, rig.StartLimit); err != nil {
+		return fmt.Errorf("%s: %w; see %s.log", s.name, err, s.dir)
 	}
+	return nil
 }
 
 // command sends one RESP2 command and returns the reply: the elements of a flat array, or one text.

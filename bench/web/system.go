@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -71,20 +70,7 @@ func (s *system) launch(cmd *exec.Cmd, addr string) error {
 		return err
 	}
 	s.procs = append(s.procs, p)
-	for from := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			return c.Close()
-		}
-		select {
-		case <-p.Done():
-			return fmt.Errorf("%s ended before it served", cmd.Path)
-		default:
-		}
-		if time.Since(from) > rig.StartLimit {
-			return err
-		}
-	}
+	return p.Await(addr, rig.StartLimit)
 }
 
 // cpu returns the CPU time of all processes of the system.
