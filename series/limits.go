@@ -34,6 +34,7 @@ const (
 	maxTxBytes        = 16 << 20       // that one transaction of ours writes
 	blockBytes        = 64 << 10       // after which a block of chunks is full
 	sealTxBytes       = 2 << 20        // of blocks that one transaction writes
+	agePause          = time.Minute    // between looks at the age of a generation
 	leaseFor          = 10 * time.Second
 	mergeFanIn        = 8
 	workPause         = 2 * time.Second // between looks for work, and after an error

@@ -34,9 +34,9 @@ type worker struct {
 	id    [16]byte // of this process
 	clean bool     // since the lease was taken, what was left over was removed, and no job has failed
 
-	looked bool      // w has seen the collection
+	looked time.Time // when age last looked; zero: never
 	newest uint64    // the newest generation, when it had samples
-	since  time.Time // about when that began
+	since  time.Time // about when it began
 }
 
 // maintain works until ctx ends.
@@ -118,11 +118,14 @@ func (w *worker) next(h *head) func(ctx context.Context, first uint64) error {
 }
 
 // age returns the newest generation, if it has samples, and for how long it has had some. No one stores that: it is the
-// time since w saw the generation begin, or the age of its first sample if it began before w.
+// time since w saw the generation begin, or the age of its first sample if it began before w. It looks every agePause.
 func (w *worker) age(h *head) (gen uint64, age time.Duration) {
+	if time.Since(w.looked) < agePause {
+		return 0, 0
+	}
+	seen := !w.looked.IsZero()
+	w.looked = time.Now()
 	gen, first := h.newest()
-	seen := w.looked
-	w.looked = true
 	if gen == 0 {
 		return 0, 0
 	}

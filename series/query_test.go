@@ -193,9 +193,10 @@ func TestWindows(t *testing.T) {
 
 // TestBounds: times outside of the window, the retention or the future are refused, and old samples are not returned.
 func TestBounds(t *testing.T) {
-	clock := now
+	var c clock
+	c.at.Store(now.UnixNano())
 	eng := testengine.Open(t, testengine.Options{})
-	stores := open(t, eng, Options{Now: func() time.Time { return clock }, generation: 1, pause: time.Millisecond},
+	stores := open(t, eng, Options{Now: c.now, generation: 1, pause: time.Millisecond},
 		Collection{Name: "kept", Retention: 48 * time.Hour, Window: time.Hour}, Collection{Name: "any"})
 	kept, whole := stores[0], stores[1]
 	ids, err := kept.Define(t.Context(), []Labels{labels(t, "m")})
@@ -233,7 +234,7 @@ func TestBounds(t *testing.T) {
 	if got := count(t, kept, Query{}); got != 3 {
 		t.Errorf("%d samples, want 3", got)
 	}
-	clock = now.Add(47*time.Hour + 30*time.Minute)
+	c.forward(47*time.Hour + 30*time.Minute)
 	if got := count(t, kept, Query{}); got != 2 {
 		t.Errorf("%d samples after half the oldest hour has expired, want 2", got)
 	}
