@@ -149,6 +149,7 @@ func (db *DB) replace(heads map[string]*loaded, pos engine.Position) {
 		}
 		old.endWatches(engine.ErrTruncated)
 	}
+	db.loaded = true
 	db.reach(pos)
 }
 
@@ -251,11 +252,11 @@ func (db *DB) reach(pos engine.Position) {
 	db.moved = make(chan struct{})
 }
 
-// wait waits until all changes up to pos are applied.
+// wait waits until the stores have been loaded and all changes up to pos are applied.
 func (db *DB) wait(ctx context.Context, pos engine.Position) error {
 	for {
 		db.mu.RLock()
-		reached, ended, moved := db.pos >= pos, db.ended, db.moved
+		reached, ended, moved := db.loaded && db.pos >= pos, db.ended, db.moved
 		db.mu.RUnlock()
 		switch {
 		case reached:

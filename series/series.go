@@ -41,6 +41,7 @@ type DB struct {
 	mu      sync.RWMutex // guards the fields below
 	byName  map[string]*Store
 	byNo    map[uint32]*Store
+	loaded  bool            // once; then the stores have what the engine has up to pos
 	pos     engine.Position // up to which the stores have all changes
 	moved   chan struct{}   // closed when pos moves or the following ends
 	ended   error           // why nothing follows the changes any longer

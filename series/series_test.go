@@ -2,6 +2,7 @@ package series
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -68,6 +69,38 @@ func openRun(t testing.TB, eng engine.Engine, o Options, run func(*DB, context.C
 	stop = func() { cancel(); work.Wait() }
 	t.Cleanup(stop)
 	return stores, stop
+}
+
+// TestStart: a read of any level waits until a new process has loaded the series; otherwise it would find nothing.
+func TestStart(t *testing.T) {
+	eng := testengine.Open(t, testengine.Options{})
+	c := Collection{Name: "c"}
+	s := open(t, eng, Options{}, c)[0]
+	ids, err := s.Define(t.Context(), []Labels{labels(t, "m")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b Batch
+	b.Add(ids[0], now.UnixNano(), 1)
+	if _, err := s.Append(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	load := make(chan struct{})
+	stores, _ := openRun(t, eng, Options{}, func(db *DB, ctx context.Context) error {
+		<-load
+		return db.Run(ctx)
+	}, c)
+	soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	for _, level := range []engine.Level{engine.Linearizable, engine.Session, engine.Local} {
+		if list, err := stores[0].Select(soon, Query{Read: engine.Read{Level: level}}); !errors.Is(err, engine.ErrPositionTimeout) {
+			t.Errorf("level %v before the series are loaded: %v, %v", level, list, err)
+		}
+	}
+	close(load)
+	if n := count(t, stores[0], Query{Read: engine.Read{Level: engine.Local}}); n != 1 {
+		t.Errorf("%d samples, want 1", n)
+	}
 }
 
 func labels(t testing.TB, name string, pairs ...string) Labels {
