@@ -20,31 +20,21 @@ func (s *Store) Define(ctx context.Context, labels []Labels) ([]ID, error) {
 
 // define is Define for any collection.
 func (s *Store) define(ctx context.Context, labels []Labels) ([]ID, error) {
+	if s.db.own != nil {
+		return s.defineInTables(ctx, labels)
+	}
 	no, err := s.number(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]ID, len(labels))
-	encoded := make([][]byte, len(labels))
-	hashes := make([]hash, len(labels))
-	var missing []int
-	_, h := s.state()
-	h.mu.RLock()
-	for i, l := range labels {
-		encoded[i] = l.encode()
-		hashes[i] = hashOf(encoded[i])
-		if ids[i] = ID(h.index.ids[hashes[i]]); ids[i] == 0 {
-			missing = append(missing, i)
-		}
-	}
-	h.mu.RUnlock()
+	w := s.wanted(labels)
 	var full error
-	for len(missing) > 0 {
+	for missing := w.missing; len(missing) > 0; {
 		n := min(len(missing), MaxDefine)
 		var pos engine.Position
 		pos, err = s.db.eng.Update(ctx, func(tx engine.Tx) error {
 			full = nil
-			return s.addSeries(tx, no, missing[:n], hashes, encoded, ids, &full)
+			return s.addSeries(tx, no, missing[:n], w, &full)
 		})
 		if err != nil {
 			return nil, err
@@ -54,18 +44,42 @@ func (s *Store) define(ctx context.Context, labels []Labels) ([]ID, error) {
 		}
 		missing = missing[n:]
 	}
-	return ids, full
+	return w.ids, full
+}
+
+// wanted are series to be looked up or added.
+type wanted struct {
+	ids     []ID // 0: missing
+	encoded [][]byte
+	hashes  []hash
+	missing []int
+}
+
+// wanted looks up series in memory.
+func (s *Store) wanted(labels []Labels) *wanted {
+	w := &wanted{ids: make([]ID, len(labels)), encoded: make([][]byte, len(labels)), hashes: make([]hash, len(labels))}
+	_, h := s.state()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for i, l := range labels {
+		w.encoded[i] = l.encode()
+		w.hashes[i] = hashOf(w.encoded[i])
+		if w.ids[i] = ID(h.index.ids[w.hashes[i]]); w.ids[i] == 0 {
+			w.missing = append(w.missing, i)
+		}
+	}
+	return w
 }
 
 // addSeries looks up or adds the series of some labels in a transaction.
-func (s *Store) addSeries(tx engine.Tx, no uint32, which []int, hashes []hash, encoded [][]byte, ids []ID, full *error) error {
+func (s *Store) addSeries(tx engine.Tx, no uint32, which []int, w *wanted, full *error) error {
 	m, err := readMeta(tx, no)
 	if err != nil {
 		return err
 	}
 	before := m.series
 	for _, i := range which {
-		k := seriesKey(no, hashes[i])
+		k := seriesKey(no, w.hashes[i])
 		val, ok, err := tx.Get(k)
 		if err != nil {
 			return err
@@ -75,24 +89,28 @@ func (s *Store) addSeries(tx engine.Tx, no uint32, which []int, hashes []hash, e
 			if !ok {
 				return corrupt("the definition of a series")
 			}
-			ids[i] = ID(id)
+			w.ids[i] = ID(id)
 			continue
 		}
-		ids[i] = 0
+		w.ids[i] = 0
 		if m.series >= uint64(s.c.MaxSeries) {
-			*full = engine.Errorf(CodeTooManySeries, "collection %s has %d series, as many as it may have", s.c.Name, m.series)
+			*full = s.full(m.series)
 			continue
 		}
 		m.series++
-		if err := tx.Put(k, append(appendUvarint(nil, m.series), encoded[i]...)); err != nil {
+		if err := tx.Put(k, append(appendUvarint(nil, m.series), w.encoded[i]...)); err != nil {
 			return err
 		}
-		ids[i] = ID(m.series)
+		w.ids[i] = ID(m.series)
 	}
 	if m.series == before {
 		return nil
 	}
 	return m.put(tx, no)
+}
+
+func (s *Store) full(series uint64) error {
+	return engine.Errorf(CodeTooManySeries, "collection %s has %d series, as many as it may have", s.c.Name, series)
 }
 
 // Lookup returns the id of a series, 0 if it does not exist. It sees what this node has applied.
@@ -178,6 +196,9 @@ func (s *Store) store(ctx context.Context, b *Batch) (engine.Position, error) {
 		return 0, engine.Errorf(CodeBatchTooLarge, "a batch of %d samples and %d bytes is over the limit of %d samples and %d bytes",
 			b.samples, len(b.data), MaxBatchSamples, maxBatchBytes)
 	}
+	if s.db.own != nil {
+		return 0, s.appendToTables(ctx, b)
+	}
 	no, err := s.number(ctx)
 	if err != nil {
 		return 0, err
@@ -205,13 +226,8 @@ func (s *Store) put(tx engine.Tx, no uint32, val []byte, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	// No node could apply it.
-	if b.lowest == 0 || uint64(b.highest) > m.series {
-		id := b.lowest
-		if id != 0 {
-			id = b.highest
-		}
-		return engine.Errorf(engine.CodeInvalid, "the batch has a sample of series %d, which collection %s does not have: Define returns the ids", id, s.c.Name)
+	if err := s.known(b, m.series); err != nil { // no node could apply it
+		return err
 	}
 	if m.samples >= uint64(s.db.o.generation) || m.batches >= generationBatches {
 		m.begin()
@@ -223,6 +239,17 @@ func (s *Store) put(tx engine.Tx, no uint32, val []byte, b *Batch) error {
 		return err
 	}
 	return m.put(tx, no)
+}
+
+// known returns an error if a batch has ids that are not among those of so many series.
+func (s *Store) known(b *Batch, series uint64) error {
+	id := b.lowest
+	if id != 0 {
+		if id = b.highest; uint64(id) <= series {
+			return nil
+		}
+	}
+	return engine.Errorf(engine.CodeInvalid, "the batch has a sample of series %d, which collection %s does not have: Define returns the ids", id, s.c.Name)
 }
 
 // room returns CodeBusy if too many samples are in memory and not sealed.

@@ -26,9 +26,14 @@ func (db *DB) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel()
-	work.Go(func() { db.maintain(ctx) })
+	follow := db.follow
+	if db.own != nil {
+		follow = db.followTables
+	} else {
+		work.Go(func() { db.maintain(ctx) })
+	}
 	for {
-		err := db.follow(ctx)
+		err := follow(ctx)
 		if ctx.Err() != nil {
 			db.end(engine.ErrClosed)
 			return ctx.Err()

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -25,6 +26,10 @@ type head struct {
 	rolled  int64           // until when a summary is complete
 	watches map[*Watch]struct{}
 	parts   map[[2]uint64]part // by bucket and number
+
+	// On an engine.SampleStore:
+	hashes  []hash    // by id-1
+	learned time.Time // until when all series are known that others have defined
 }
 
 // generation has the ids of the series of one generation.

@@ -38,6 +38,9 @@ func (s *Store) Select(ctx context.Context, q Query) ([]Series, error) {
 	if err != nil || len(sel.ids) == 0 {
 		return nil, err
 	}
+	if s.db.own != nil {
+		return sel.runTables(ctx, s)
+	}
 	var out []Series
 	_, err = s.db.eng.View(ctx, sel.read, func(tx engine.Tx) error {
 		var err error
@@ -82,6 +85,8 @@ type selection struct {
 	ids      []uint32
 	labels   []Labels
 	heads    [][]buffer // of each series
+
+	samples, returned int // so far
 }
 
 // prepare finds the series, and takes their unsealed samples at a position that is as new as the query asks for. The
@@ -123,6 +128,9 @@ func (sel *selection) take(h *head) {
 
 // reach waits until this node has applied what a read asks for.
 func (s *Store) reach(ctx context.Context, r engine.Read) error {
+	if s.db.own != nil {
+		return s.reachTables(ctx, r)
+	}
 	pos := r.AtLeast
 	if r.Level == engine.Linearizable {
 		var err error
@@ -140,7 +148,6 @@ func (sel *selection) run(ctx context.Context, tx engine.Tx) ([]Series, error) {
 		return nil, err
 	}
 	var out []Series
-	returned := 0
 	for i, id := range sel.ids {
 		if i%256 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -149,22 +156,29 @@ func (sel *selection) run(ctx context.Context, tx engine.Tx) ([]Series, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(c.times) == 0 {
-			continue
-		}
-		if r.samples += len(c.times); r.samples > MaxReadSamples {
-			return nil, engine.Errorf(CodeQueryLimit, "the query reads more than %d samples", int64(MaxReadSamples))
-		}
-		x := Series{ID: ID(id), Labels: sel.labels[i]}
-		if err := sel.fill(&x, c); err != nil {
+		if out, err = sel.add(out, i, c); err != nil {
 			return nil, err
 		}
-		if returned += len(x.Times); returned > MaxQuerySamples {
-			return nil, engine.Errorf(CodeQueryLimit, "the query returns more than %d samples; a step makes it fewer", MaxQuerySamples)
-		}
-		out = append(out, x)
 	}
 	return out, nil
+}
+
+// add appends what is returned of the ith series.
+func (sel *selection) add(out []Series, i int, c columns) ([]Series, error) {
+	if len(c.times) == 0 {
+		return out, nil
+	}
+	if sel.samples += len(c.times); sel.samples > MaxReadSamples {
+		return nil, engine.Errorf(CodeQueryLimit, "the query reads more than %d samples", int64(MaxReadSamples))
+	}
+	x := Series{ID: ID(sel.ids[i]), Labels: sel.labels[i]}
+	if err := sel.fill(&x, c); err != nil {
+		return nil, err
+	}
+	if sel.returned += len(x.Times); sel.returned > MaxQuerySamples {
+		return nil, engine.Errorf(CodeQueryLimit, "the query returns more than %d samples; a step makes it fewer", MaxQuerySamples)
+	}
+	return append(out, x), nil
 }
 
 // fill sets what is returned of one series.
@@ -197,11 +211,10 @@ func (sel *selection) reader(tx engine.Tx) (*reader, error) {
 
 // reader reads the samples of one series after the other.
 type reader struct {
-	sel     *selection
-	tx      engine.Tx
-	parts   []*partReader
-	sealed  uint64
-	samples int // read so far
+	sel    *selection
+	tx     engine.Tx
+	parts  []*partReader
+	sealed uint64
 
 	sort sorter
 	cols columns // of the last series

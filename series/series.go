@@ -17,9 +17,9 @@ import (
 	"github.com/skerrydb/skerry/keyspace"
 )
 
-// Options of New. Feed is required.
+// Options of New.
 type Options struct {
-	Feed   *feed.Feed       // of the engine
+	Feed   *feed.Feed       // of the engine; an engine.SampleStore needs none
 	Now    func() time.Time // the clock that bounds the times of new samples; nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default
 
@@ -34,6 +34,7 @@ type Options struct {
 // Run does.
 type DB struct {
 	eng engine.Engine
+	own engine.SampleStore // eng, if it has tables of its own; nil: series are on keys
 	o   Options
 
 	wake chan struct{} // to look for work
@@ -56,13 +57,17 @@ func Needs() engine.Promises {
 	}
 }
 
-// New returns the series of eng. An engine that cannot have any is ErrUnsupported, by the promise's name.
+// New returns the series of eng, which is an engine.SampleStore or meets Needs. Another one is ErrUnsupported, by the name
+// of the promise that it lacks.
 func New(eng engine.Engine, o Options) (*DB, error) {
-	if err := eng.Promises().Meets("series", Needs()); err != nil {
-		return nil, err
-	}
-	if o.Feed == nil {
-		return nil, engine.Errorf(engine.CodeInvalid, "series: Options.Feed is missing")
+	own, _ := eng.(engine.SampleStore)
+	if own == nil {
+		if err := eng.Promises().Meets("series", Needs()); err != nil {
+			return nil, err
+		}
+		if o.Feed == nil {
+			return nil, engine.Errorf(engine.CodeInvalid, "series: Options.Feed is missing")
+		}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -73,7 +78,7 @@ func New(eng engine.Engine, o Options) (*DB, error) {
 	o.lease = cmp.Or(o.lease, leaseFor)
 	o.fanIn = cmp.Or(o.fanIn, mergeFanIn)
 	o.pause = cmp.Or(o.pause, workPause)
-	return &DB{eng: eng, o: o, byName: map[string]*Store{}, byNo: map[uint32]*Store{}, moved: make(chan struct{}), wake: make(chan struct{}, 1)}, nil
+	return &DB{eng: eng, own: own, o: o, byName: map[string]*Store{}, byNo: map[uint32]*Store{}, moved: make(chan struct{}), wake: make(chan struct{}, 1)}, nil
 }
 
 // Unavailable returns a DB whose calls all fail with err.
@@ -156,6 +161,9 @@ func (db *DB) Use(c Collection) (*Store, error) {
 		return nil, engine.Errorf(engine.CodeLimit, "series: more than %d collections", MaxCollections)
 	}
 	if c.Rollup != nil {
+		if db.own != nil {
+			return nil, engine.Errorf(engine.CodeUnsupported, "series: collection %s is a summary, which needs %s", c.Name, "transactions over all keys; this engine has none")
+		}
 		r := *c.Rollup
 		if err := r.check(db, c.Name); err != nil {
 			return nil, err
@@ -203,8 +211,9 @@ type Store struct {
 	c  Collection
 
 	// DB.mu guards these. The number is 0 until the collection is stored. A head that is reloaded is a new one.
-	no   uint32
-	head *head
+	no     uint32
+	head   *head
+	tables engine.SampleTables // nil: not open, or the series are on keys
 }
 
 // Name returns the name of the collection.

@@ -17,6 +17,7 @@ import (
 type db struct {
 	o        Options
 	level    level
+	keyspace string
 	c        *gocql.Session
 	promises engine.Promises
 	turns    turns
