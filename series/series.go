@@ -214,6 +214,8 @@ type Store struct {
 	no     uint32
 	head   *head
 	tables engine.SampleTables // nil: not open, or the series are on keys
+
+	defining sync.Mutex // held while series are defined in tables, so that there are no more than MaxSeries
 }
 
 // Name returns the name of the collection.

@@ -133,12 +133,16 @@ func (s *Store) reachTables(ctx context.Context, r engine.Read) error {
 	return s.learn(ctx)
 }
 
-// defineInTables is define. Two processes may define a series at once, which is harmless, but then there may be a few more than
-// MaxSeries.
+// defineInTables is define. Other processes define series at the same time, so that all together may define more than MaxSeries.
 func (s *Store) defineInTables(ctx context.Context, labels []Labels) ([]ID, error) {
 	if err := s.db.wait(ctx, 0); err != nil {
 		return nil, err
 	}
+	if w := s.wanted(labels); len(w.missing) == 0 {
+		return w.ids, nil
+	}
+	s.defining.Lock()
+	defer s.defining.Unlock()
 	w := s.wanted(labels)
 	_, h := s.state()
 	h.mu.RLock()
