@@ -26,6 +26,9 @@ func (db *DB) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel()
+	if db.feed != nil {
+		work.Go(func() { _ = db.feed.Run(ctx) }) // what reads it reports its end
+	}
 	follow := db.follow
 	if db.own != nil {
 		follow = db.followTables

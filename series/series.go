@@ -19,7 +19,7 @@ import (
 
 // Options of New.
 type Options struct {
-	Feed   *feed.Feed       // of the engine; an engine.SampleStore needs none
+	Feed   *feed.Feed       // of the engine; nil: one of its own, if it needs one
 	Now    func() time.Time // the clock that bounds the times of new samples; nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default
 
@@ -37,6 +37,7 @@ type DB struct {
 	own engine.SampleStore // eng, if it has tables of its own; nil: series are on keys
 	o   Options
 
+	feed *feed.Feed    // that Run runs; nil: none
 	wake chan struct{} // to look for work
 
 	mu      sync.RWMutex // guards the fields below
@@ -65,9 +66,14 @@ func New(eng engine.Engine, o Options) (*DB, error) {
 		if err := eng.Promises().Meets("series", Needs()); err != nil {
 			return nil, err
 		}
-		if o.Feed == nil {
-			return nil, engine.Errorf(engine.CodeInvalid, "series: Options.Feed is missing")
+	}
+	var follow *feed.Feed
+	if o.Feed == nil && own == nil {
+		var err error
+		if follow, err = feed.New(eng, feed.Options{}); err != nil {
+			return nil, err
 		}
+		o.Feed = follow
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -78,7 +84,7 @@ func New(eng engine.Engine, o Options) (*DB, error) {
 	o.lease = cmp.Or(o.lease, leaseFor)
 	o.fanIn = cmp.Or(o.fanIn, mergeFanIn)
 	o.pause = cmp.Or(o.pause, workPause)
-	return &DB{eng: eng, own: own, o: o, byName: map[string]*Store{}, byNo: map[uint32]*Store{}, moved: make(chan struct{}), wake: make(chan struct{}, 1)}, nil
+	return &DB{eng: eng, own: own, o: o, feed: follow, byName: map[string]*Store{}, byNo: map[uint32]*Store{}, moved: make(chan struct{}), wake: make(chan struct{}, 1)}, nil
 }
 
 // Unavailable returns a DB whose calls all fail with err.

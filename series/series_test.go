@@ -16,7 +16,6 @@ import (
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/testengine"
-	"github.com/skerrydb/skerry/feed"
 )
 
 // now is the clock of the tests.
@@ -38,7 +37,12 @@ func openUntil(t testing.TB, eng engine.Engine, o Options, cs ...Collection) (st
 // openIdle is open without maintenance.
 func openIdle(t testing.TB, eng engine.Engine, o Options, cs ...Collection) []*Store {
 	t.Helper()
-	stores, _ := openRun(t, eng, o, (*DB).follow, cs...)
+	stores, _ := openRun(t, eng, o, func(db *DB, ctx context.Context) error {
+		var work sync.WaitGroup
+		defer work.Wait()
+		work.Go(func() { _ = db.feed.Run(ctx) })
+		return db.follow(ctx)
+	}, cs...)
 	return stores
 }
 
@@ -46,14 +50,6 @@ func openRun(t testing.TB, eng engine.Engine, o Options, run func(*DB, context.C
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
-	if _, own := eng.(engine.SampleStore); !own {
-		f, err := feed.New(eng, feed.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Feed = f
-		work.Go(func() { _ = f.Run(ctx) })
-	}
 	if o.Now == nil {
 		o.Now = func() time.Time { return now }
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 
 	"github.com/skerrydb/skerry/engine/testengine"
-	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/web"
 )
@@ -39,10 +38,8 @@ type site struct {
 func open(t testing.TB, so series.Options, o Options, cs ...series.Collection) *site {
 	t.Helper()
 	eng := testengine.Open(t, testengine.Options{})
-	f, err := feed.New(eng, feed.Options{})
-	must(t, err)
 	log := slog.New(slog.DiscardHandler)
-	so.Feed, so.Logger = f, log
+	so.Logger = log
 	db, err := series.New(eng, so)
 	must(t, err)
 	for _, c := range cs {
@@ -67,7 +64,6 @@ func open(t testing.TB, so series.Options, o Options, cs ...series.Collection) *
 	face := Mount(app, db, log, o)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = f.Run(ctx) })
 	running.Go(func() { _ = db.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
 	return &site{t, db, app, face}

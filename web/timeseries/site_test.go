@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine/testengine"
-	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/timeseries"
@@ -43,9 +42,7 @@ func everyone(*web.Context, string, bool) error { return nil }
 func open(t testing.TB, so series.Options, o timeseries.Options, cs ...series.Collection) *site {
 	t.Helper()
 	eng := testengine.Open(t, testengine.Options{})
-	f, err := feed.New(eng, feed.Options{})
-	must(t, err)
-	so.Feed, so.Logger = f, slog.New(slog.DiscardHandler)
+	so.Logger = slog.New(slog.DiscardHandler)
 	db, err := series.New(eng, so)
 	must(t, err)
 	for _, c := range cs {
@@ -70,7 +67,6 @@ func open(t testing.TB, so series.Options, o timeseries.Options, cs ...series.Co
 	face := timeseries.Mount(app, db, o)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = f.Run(ctx) })
 	running.Go(func() { _ = db.Run(ctx) })
 	t.Cleanup(func() {
 		app.EndStreams()
