@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/cassandraserver"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/cassandra"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/series"
 )
@@ -114,6 +116,37 @@ func copyRegular(to, from string) error {
 		}
 		return os.WriteFile(to+"/"+p, b, 0o600)
 	})
+}
+
+// TestSeriesOnCassandra: two servers on one keyspace have the same series, which survive both of them.
+func TestSeriesOnCassandra(t *testing.T) {
+	t.Parallel()
+	u := &url.URL{Scheme: cassandra.Scheme, Host: cassandraserver.Start(t).Addr(), Path: "/skerry"}
+	serve := func() *skerry.Server {
+		eng, err := cassandra.Open(t.Context(), u, cassandra.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := eng.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		s, _, _ := start(t, eng, skerry.Options{RESP: skerry.Off, Admin: "127.0.0.1:0", Grace: time.Second, Series: []series.Collection{{Name: "plant", Retention: 24 * time.Hour}}})
+		return s
+	}
+	s, other := serve(), serve()
+	at := time.Now().Add(-time.Minute).Unix()
+	lines := fmt.Sprintf("m,w=1 n=1 %d\nm,w=1 n=2 %d\nm,w=2 n=3 %d\n", at, at+1, at)
+	if code, text := request(t, "POST", s.AdminURL()+"/api/v2/write?bucket=plant&precision=s", strings.NewReader(lines)); code != http.StatusNoContent {
+		t.Fatalf("write: %d %s", code, text)
+	}
+	for _, s := range []*skerry.Server{s, other, serve()} {
+		code, text := request(t, "GET", s.AdminURL()+"/series/plant?match="+url.QueryEscape(`m_n{w="1"}`)+"&step=1d&agg=count,sum", nil)
+		if code != http.StatusOK || total(text, "count") != 2 || total(text, "sum") != 3 {
+			t.Errorf("%d %s", code, text)
+		}
+	}
 }
 
 // TestSeriesNeedPromises: an engine that cannot have series refuses their collections by the name of the promise, and

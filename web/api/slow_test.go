@@ -67,7 +67,7 @@ func awaitAnswer(t *testing.T, conn net.Conn) {
 
 // TestBackupStalls: a backup may take longer than any other response, but must not stall.
 func TestBackupStalls(t *testing.T) {
-	const stall = 300 * time.Millisecond
+	const stall = time.Second
 	var impatient atomic.Pointer[http.Handler]
 	o := api.Options{Backup: func(ctx context.Context, w io.Writer) (engine.Position, error) {
 		for range 8 {
