@@ -202,7 +202,7 @@ var law = map[string]may{
 
 	"examples/iot":          {code: ". engine series web web/problem web/timeseries web/view", tests: "examples/browsertest examples/iot/simulate webtest github.com/chromedp/..."},
 	"examples/iot/simulate": {code: "examples/iot"},
-	"examples/iot/server":   {code: "cli cli/verb examples/iot examples/iot/simulate", tests: ". engine/embedded examples/exampletest"},
+	"examples/iot/server":   {code: "cli cli/verb examples/iot examples/iot/simulate", tests: ". ci/cassandraserver ci/eventually ci/npm engine/cassandra engine/embedded examples/exampletest"},
 
 	"examples/deptemp":          {code: ". cache cache/postgres engine github.com/jackc/pgx/v5 web", tests: "ci/eventually ci/pgserver engine/embedded examples/exampletest"},
 	"examples/deptemp/server":   {code: "cache cli examples/deptemp"},

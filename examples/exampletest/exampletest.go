@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/proc"
 )
@@ -47,9 +48,14 @@ func Set(t testing.TB, procedures ...proc.Procedure) *proc.Set {
 // Serve runs a server on a new engine until the test ends.
 func Serve(t testing.TB, eo embedded.Options, o skerry.Options) *skerry.Server {
 	t.Helper()
-	db := open(t, eo)
+	return ServeOn(t, open(t, eo), o)
+}
+
+// ServeOn runs a server on an engine until the test ends.
+func ServeOn(t testing.TB, eng engine.Engine, o skerry.Options) *skerry.Server {
+	t.Helper()
 	o.HTTP, o.RESP, o.Admin, o.Logger = "127.0.0.1:0", "127.0.0.1:0", skerry.Off, quiet()
-	srv, err := skerry.Open(db, o)
+	srv, err := skerry.Open(eng, o)
 	if err != nil {
 		t.Fatal(err)
 	}
