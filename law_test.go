@@ -183,7 +183,7 @@ var law = map[string]may{
 
 	// programs to learn from
 	"examples":              {tests: "ci/pgserver ci/redisserver"}, // tests of all of them
-	"examples/exampletest":  {code: ". engine/embedded proc"},
+	"examples/exampletest":  {code: ". engine engine/embedded proc"},
 	"examples/browsertest":  {code: "ci/eventually github.com/chromedp/..."},
 	"examples/meter":        {},
 	"examples/load":         {code: "client examples/meter"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -142,6 +143,13 @@ func TestNodeDies(t *testing.T) {
 	if err := put(t.Context()); err != nil {
 		t.Errorf("consistency all with all nodes: %v", err)
 	}
+	kept, keptByAll := openSamples(t, eng, "c", 0), openSamples(t, all, "c", 0)
+	sample := func(at int64) []engine.SampleRun {
+		return []engine.SampleRun{{ID: [16]byte{1}, Times: []int64{at}, Values: []float64{1}}}
+	}
+	if err := errors.Join(kept.Append(t.Context(), sample(1)), keptByAll.Append(t.Context(), sample(2))); err != nil {
+		t.Errorf("samples with all nodes: %v", err)
+	}
 	p := &pairs{eng: eng}
 	p.run(t, func() {
 		p.goesOn(t)
@@ -152,5 +160,15 @@ func TestNodeDies(t *testing.T) {
 	p.check(t)
 	if err := put(t.Context()); !errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrOutcomeUnknown) {
 		t.Errorf("consistency all without one node: %v", err)
+	}
+	if err := keptByAll.Append(t.Context(), sample(3)); !errors.Is(err, engine.ErrUnavailable) {
+		t.Errorf("samples at consistency all without one node: %v", err)
+	}
+	if err := kept.Append(t.Context(), sample(4)); err != nil {
+		t.Errorf("samples at a quorum without one node: %v", err)
+	}
+	// The third may be stored: on two nodes, which is less than was asked for.
+	if got, err := kept.Read(t.Context(), [16]byte{1}, 1, 4, 10, engine.Read{}); err != nil || !slices.Equal(slices.DeleteFunc(got.Times, func(at int64) bool { return at == 3 }), []int64{1, 2, 4}) {
+		t.Errorf("samples without one node: %v %v", got.Times, err)
 	}
 }

@@ -76,36 +76,42 @@ func TestSamples(t *testing.T) {
 		if err := theirs.Append(t.Context(), []engine.SampleRun{{ID: [16]byte{1}, Times: []int64{-1}, Values: []float64{-2}}}); err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range []struct {
-			id       byte
-			from, to int64
-			limit    int
-			times    []int64
-			values   []float64
-		}{
-			{1, math.MinInt64, math.MaxInt64, 100, []int64{math.MinInt64, -sampleDay, -1, 0, 5, sampleDay, math.MaxInt64}, []float64{math.Inf(1), 7, -2, 30, 8, 4, 5}},
-			{1, -1, 5, 100, []int64{-1, 0, 5}, []float64{-2, 30, 8}},
-			{1, 1, sampleDay, 100, []int64{5, sampleDay}, []float64{8, 4}},
-			{1, math.MinInt64, math.MaxInt64, 2, []int64{math.MinInt64, -sampleDay, -1}, []float64{math.Inf(1), 7, -2}},
-			{2, 0, 1001, 100, []int64{5, 1000, 1001}, []float64{1, 0, 1}},
-			{2, 1000 + 3*sampleBatch - 1, sampleDay, 100, []int64{1000 + 3*sampleBatch - 1}, []float64{3*sampleBatch - 1}},
-			{3, math.MinInt64, math.MaxInt64, 100, nil, nil},
-		} {
-			for _, s := range []engine.SampleTables{mine, theirs} {
-				for _, level := range []engine.Level{engine.Linearizable, engine.Session, engine.Local} {
-					got, err := s.Read(t.Context(), [16]byte{c.id}, c.from, c.to, c.limit, engine.Read{Level: level})
-					if err != nil {
-						t.Fatal(err)
-					}
-					if !slices.Equal(got.Times, c.times) || !slices.Equal(got.Values, c.values) {
-						t.Errorf("%s: series %d from %d to %d: %v %v, want %v %v", name, c.id, c.from, c.to, got.Times, got.Values, c.times, c.values)
-					}
-				}
-			}
-		}
+		checkReads(t, name, mine, theirs)
 	}
 	if _, err := eng.(engine.SampleStore).Samples(t.Context(), "a'b", 0); engine.CodeOf(err) != engine.CodeInvalid {
 		t.Errorf("a name with a quote: %v", err)
+	}
+}
+
+// checkReads checks what is read of the samples of TestSamples.
+func checkReads(t *testing.T, name string, stores ...engine.SampleTables) {
+	t.Helper()
+	for _, c := range []struct {
+		id       byte
+		from, to int64
+		limit    int
+		times    []int64
+		values   []float64
+	}{
+		{1, math.MinInt64, math.MaxInt64, 100, []int64{math.MinInt64, -sampleDay, -1, 0, 5, sampleDay, math.MaxInt64}, []float64{math.Inf(1), 7, -2, 30, 8, 4, 5}},
+		{1, -1, 5, 100, []int64{-1, 0, 5}, []float64{-2, 30, 8}},
+		{1, 1, sampleDay, 100, []int64{5, sampleDay}, []float64{8, 4}},
+		{1, math.MinInt64, math.MaxInt64, 2, []int64{math.MinInt64, -sampleDay, -1}, []float64{math.Inf(1), 7, -2}},
+		{2, 0, 1001, 100, []int64{5, 1000, 1001}, []float64{1, 0, 1}},
+		{2, 1000 + 3*sampleBatch - 1, sampleDay, 100, []int64{1000 + 3*sampleBatch - 1}, []float64{3*sampleBatch - 1}},
+		{3, math.MinInt64, math.MaxInt64, 100, nil, nil},
+	} {
+		for _, s := range stores {
+			for _, level := range []engine.Level{engine.Linearizable, engine.Session, engine.Local} {
+				got, err := s.Read(t.Context(), [16]byte{c.id}, c.from, c.to, c.limit, engine.Read{Level: level})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(got.Times, c.times) || !slices.Equal(got.Values, c.values) {
+					t.Errorf("%s: series %d from %d to %d: %v %v, want %v %v", name, c.id, c.from, c.to, got.Times, got.Values, c.times, c.values)
+				}
+			}
+		}
 	}
 }
 
