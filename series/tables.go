@@ -12,9 +12,9 @@ import (
 // process alone; in the tables a series has the hash of its labels. Each process learns from the tables what the others define.
 
 const (
-	definedPause   = 5 * time.Second  // between looks for series that others have defined
-	definedOverlap = 10 * time.Minute // that clocks of processes may differ
-	tableReads     = 16               // of one query that run together
+	definedPause   = 5 * time.Second // between looks for series that others have defined
+	definedOverlap = time.Minute     // that clocks of processes may differ
+	tableReads     = 16              // of one query that run together
 )
 
 // followTables opens the tables and learns what series there are, until ctx ends or that fails.
