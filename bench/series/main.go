@@ -1,7 +1,7 @@
 // Command series compares time series with Prometheus's tsdb package in one run: ingest, space and reads.
 //
 // It knows how to start and load `skerry serve --series`, and how to call both stores in this process; it must not know
-// how either stores samples. Linux only (/proc).
+// how either stores samples, except for a table of Cassandra that it writes by hand, to compare. Linux only (/proc).
 package main
 
 import (
@@ -33,7 +33,7 @@ type plan struct {
 const batchLines = 10_000
 
 func main() {
-	p := plan{Plan: rig.Plan{Name: "series", Systems: "http,ingest,space,labels", Rounds: 3}}
+	p := plan{Plan: rig.Plan{Name: "series", Systems: "http,ingest,space,labels,cassandra", Rounds: 3}}
 	p.Flags("fewer batches, hours and series")
 	flag.BoolVar(&p.Quick, "short", false, "the same as -quick")
 	flag.StringVar(&p.skerry, "skerry", "", "skerry `program` to measure (default: built from this repository)")
@@ -56,7 +56,7 @@ func (p *plan) compare(dir string, w io.Writer) error {
 	defer p.fleet.End()
 	fmt.Fprintf(w, "%s\n%s; load %s\nSkerry: each write is on disk before it is acknowledged; %d rounds, medians\n", time.Now().Format("2006-01-02 15:04"), rig.Machine(), rig.LoadAverage(), p.Rounds)
 	parts := map[string]func() (func() error, error){}
-	for name, run := range map[string]func(context.Context, string, io.Writer) error{"http": p.overHTTP, "ingest": p.inProcess, "space": p.spaceAndReads, "labels": p.matchers} {
+	for name, run := range map[string]func(context.Context, string, io.Writer) error{"http": p.overHTTP, "ingest": p.inProcess, "space": p.spaceAndReads, "labels": p.matchers, "cassandra": p.onCassandra} {
 		parts[name] = func() (func() error, error) {
 			sub := filepath.Join(dir, name)
 			return func() error { return run(context.Background(), sub, w) }, os.MkdirAll(sub, 0o755)

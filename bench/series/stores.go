@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/skerrydb/skerry/bench/tsbs"
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
-	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/web/timeseries/lineproto"
 )
@@ -98,11 +98,12 @@ func openSkerry(dir string) (*skerry, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := feed.New(eng, feed.Options{})
-	if err != nil {
-		return nil, err
-	}
-	db, err := series.New(eng, series.Options{Feed: f})
+	return openOn(eng)
+}
+
+// openOn returns a collection on an engine, which it closes.
+func openOn(eng engine.Engine) (*skerry, error) {
+	db, err := series.New(eng, series.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +113,6 @@ func openSkerry(dir string) (*skerry, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var work errgroup.Group
-	work.Go(func() error { return f.Run(ctx) })
 	work.Go(func() error { return db.Run(ctx) })
 	return &skerry{store, func() error { cancel(); _ = work.Wait(); return eng.Close() }}, nil
 }
