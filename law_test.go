@@ -82,7 +82,7 @@ var law = map[string]may{
 	"record": {code: "engine feed kv record/expr record/keys record/match record/query record/schema record/value suggest", tests: "ci/eventually ci/logbuf ci/seed engine/embedded engine/testengine engine/testengine/recordengine journal/memfs keyspace proc"},
 
 	"series/chunk": {tests: "ci/seed"},
-	"series":       {code: "engine feed keyspace series/chunk", tests: "ci/eventually ci/seed engine/embedded engine/testengine journal/memfs"},
+	"series":       {code: "engine feed keyspace series/chunk", tests: "ci/eventually ci/logbuf ci/seed engine/embedded engine/testengine journal/memfs"},
 
 	// the tiers are leaves; sources and feeds on databases import cache
 	"cache":          {code: "cache/disk cache/memory engine feed", tests: "ci/eventually ci/seed engine/testengine"},
@@ -136,7 +136,7 @@ var law = map[string]may{
 	"web/records": {code: "engine kv record record/keys record/query record/schema web web/conditions web/problem", tests: "engine/testengine/recordengine feed"},
 
 	// the face of series
-	"web/timeseries":           {code: "engine series web web/problem web/timeseries/lineproto", tests: ". ci/eventually ci/seed engine/embedded engine/testengine feed"},
+	"web/timeseries":           {code: "engine series web web/problem web/timeseries/lineproto", tests: ". ci/eventually ci/seed engine/embedded engine/testengine"},
 	"web/timeseries/lineproto": {tests: "ci/seed"},
 
 	// the same for Prometheus's clients, with its query engine
