@@ -140,7 +140,7 @@ var law = map[string]may{
 	"web/timeseries/lineproto": {tests: "ci/seed"},
 
 	// the same for Prometheus's clients, with its query engine
-	"web/prometheus": {code: "engine series web web/problem github.com/klauspost/compress/snappy github.com/prometheus/prometheus/...", tests: "engine/testengine feed"},
+	"web/prometheus": {code: "engine series web web/problem github.com/klauspost/compress/snappy github.com/prometheus/prometheus/...", tests: "engine/testengine"},
 
 	// certificates, on certmagic, which asks for a zap logger
 	"web/acme": {
