@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/web"
@@ -34,6 +35,7 @@ type site struct {
 	db   *series.DB
 	app  *web.App
 	face *timeseries.Face
+	engine.Promises
 }
 
 func everyone(*web.Context, string, bool) error { return nil }
@@ -73,7 +75,7 @@ func open(t testing.TB, so series.Options, o timeseries.Options, cs ...series.Co
 		stop()
 		running.Wait()
 	})
-	return &site{t, db, app, face}
+	return &site{t, db, app, face, eng.Promises()}
 }
 
 // plain serves the collection c, which keeps everything.

@@ -32,8 +32,8 @@ func TestKinds(t *testing.T) {
 	if got := r.Header().Get("X-Skerry-Skipped-Strings"); got != "1" {
 		t.Errorf("%q strings were skipped, want 1", got)
 	}
-	if r.Header().Get("X-Skerry-Position") == "" {
-		t.Error("no position")
+	if has := r.Header().Get("X-Skerry-Position") != ""; has != s.Positions {
+		t.Errorf("there is a position: %t", has)
 	}
 	for name, want := range map[string]string{"m_f": "1.5", "m_i": "-3", "m_u": "7", "m_yes": "1", "m_no": "0"} {
 		s.has(name, `{"__name__":"`+name+`","host":"a"} [1700000000000] [`+want+`]`)
