@@ -39,7 +39,7 @@ func FuzzWrite(f *testing.F) {
 				}
 			}
 		}
-		at := site{t, s.db, s.app, s.face}
+		at := site{t, s.db, s.app, s.face, s.Promises}
 		switch r := at.write(string(body)); r.Code {
 		case 204:
 		case 400:
