@@ -44,6 +44,7 @@ const (
 	samplePage     = 5000               // rows of one page
 	sampleWindows  = 30                 // of compaction, in the retention
 	keptForever    = 7 * 24             // hours of a window if samples do not expire
+	fewDays        = 3                  // that are read without asking which have samples
 	rememberedDays = 1 << 20            // which a process knows to be stored
 )
 
@@ -296,9 +297,16 @@ func (s *samples) Read(ctx context.Context, id [16]byte, from, to int64, limit i
 	return run, nil
 }
 
-// daysOf returns the days on which a series has samples, ascending.
+// daysOf returns the days on which a series has samples, ascending; of a few days it returns all.
 func (s *samples) daysOf(ctx context.Context, id [16]byte, from, to int64, at gocql.Consistency) (days []int32, err error) {
-	rows := s.e.query(selectDays, s.name, id[:], dayOf(from), dayOf(to)).Consistency(at).PageSize(samplePage).IterContext(ctx)
+	first, last := dayOf(from), dayOf(to)
+	if last-first < fewDays {
+		for day := first; day <= last; day++ {
+			days = append(days, day)
+		}
+		return days, nil
+	}
+	rows := s.e.query(selectDays, s.name, id[:], first, last).Consistency(at).PageSize(samplePage).IterContext(ctx)
 	var day int32
 	for rows.Scan(&day) {
 		days = append(days, day)
