@@ -7,8 +7,8 @@ import (
 	"github.com/skerrydb/skerry/engine/testengine"
 )
 
-// TestAge: samples that come slowly are compressed after a day, wherever their times are, and expire with the others. One
-// that was there before a process counts by its own time.
+// TestAge: samples that come slowly are compressed after a day, whatever their times are, and expire like others. A new
+// process takes the age of the first sample that it finds.
 func TestAge(t *testing.T) {
 	var at clock
 	at.at.Store(now.UnixNano())

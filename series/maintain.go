@@ -117,8 +117,8 @@ func (w *worker) next(h *head) func(ctx context.Context, first uint64) error {
 	return nil
 }
 
-// age returns the newest generation, if it has samples, and for how long it has had some. No one stores that: it is the
-// time since w saw the generation begin, or the age of its first sample if it began before w. It looks every agePause.
+// age returns the newest generation, if it has samples, and for how long it has had some. That is not stored: it is the
+// time since w saw the generation begin, or the age of its first sample if w found it there. It looks every agePause.
 func (w *worker) age(h *head) (gen uint64, age time.Duration) {
 	if time.Since(w.looked) < agePause {
 		return 0, 0

@@ -18,7 +18,7 @@ type Handler func(c *Context) error
 // ServeHTTP implements http.Handler.
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := of(w)
-	// It is not part of x, which is reused: a timer of a context derived from it may read it after h.
+	// The Context is not part of x, which is reused: the timer of a derived context may read it after h has returned.
 	err := h(&Context{Request: r, Writer: w, x: x})
 	if err != nil {
 		x.fail(w, r, err)
