@@ -25,8 +25,8 @@ type SampleTables interface {
 	// others; zero is all. A series may come twice.
 	Defined(ctx context.Context, since time.Time) iter.Seq2[SampleSeries, error]
 
-	// Append stores samples. Of those with the same time the last one counts. If it fails, some may be stored; to
-	// repeat it is harmless.
+	// Append stores samples, which it only reads. A series is in list once. Of samples with the same time the last one
+	// counts. If it fails, some may be stored; to repeat it is harmless.
 	Append(ctx context.Context, list []SampleRun) error
 
 	// Read returns the samples of a series from one time to another, both included, ascending. It returns at most

@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -32,7 +33,7 @@ const (
 	selectSeries = `SELECT id, labels FROM series WHERE collection = ? AND shard = ? AND at >= ?`
 	insertDay    = `INSERT INTO series_days (collection, series, day) VALUES (?, ?, ?) USING TTL ?`
 	selectDays   = `SELECT day FROM series_days WHERE collection = ? AND series = ? AND day >= ? AND day <= ?`
-	insertSample = `INSERT INTO %s (series, day, at, value) VALUES (?, ?, ?, ?) USING TTL ?`
+	insertSample = `INSERT INTO %s (series, day, at, value) VALUES (?, ?, ?, ?)`
 	selectSample = `SELECT at, value FROM %s WHERE series = ? AND day = ? AND at >= ? AND at <= ?`
 )
 
@@ -56,6 +57,7 @@ var plainName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,38}$`)
 // samples has the tables of one collection.
 type samples struct {
 	e           *db
+	bulk        *gocql.Session // for writes
 	name        string
 	retention   time.Duration
 	insert, sel string
@@ -94,9 +96,17 @@ func (e *db) Samples(ctx context.Context, collection string, retention time.Dura
 			return nil, e.fault(ctx, err)
 		}
 	}
+	bulk, err := e.bulkSession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	insert := fmt.Sprintf(insertSample, table)
+	if retention > 0 {
+		insert += " USING TTL ?"
+	}
 	return &samples{
-		e: e, name: collection, retention: retention, days: map[seriesDay]struct{}{},
-		insert: fmt.Sprintf(insertSample, table), sel: fmt.Sprintf(selectSample, table),
+		e: e, bulk: bulk, name: collection, retention: retention, days: map[seriesDay]struct{}{},
+		insert: insert, sel: fmt.Sprintf(selectSample, table),
 	}, nil
 }
 
@@ -114,7 +124,7 @@ func (s *samples) Define(ctx context.Context, list []engine.SampleSeries) error 
 	at := s.e.o.Now()
 	return s.each(ctx, len(list), func(ctx context.Context, i int) error {
 		d := list[i]
-		return s.write(ctx, s.e.c.Query(insertSeries, s.name, int8(d.ID[0]%seriesShards), at, d.ID[:], d.Labels).WithTimestamp(s.stamp()))
+		return s.write(ctx, s.bulk.Query(insertSeries, s.name, int8(d.ID[0]%seriesShards), at, d.ID[:], d.Labels).WithTimestamp(s.stamp()))
 	})
 }
 
@@ -163,7 +173,7 @@ func (s *samples) stamp() int64 {
 	return s.last
 }
 
-// part is what one batch writes: samples of one partition, ascending.
+// part is what one batch writes: samples of one partition, ascending, at most sampleBatch.
 type part struct {
 	seriesDay
 	times  []int64
@@ -183,9 +193,13 @@ func (s *samples) Append(ctx context.Context, list []engine.SampleRun) error {
 		if err := s.e.refusal(); err != nil {
 			return err
 		}
-		b := s.e.c.Batch(gocql.UnloggedBatch).Consistency(s.e.level.commit).WithTimestamp(stamp)
+		b := s.bulk.Batch(gocql.UnloggedBatch).Consistency(s.e.level.commit).WithTimestamp(stamp)
 		for j, at := range p.times {
-			b.Query(s.insert, p.id[:], p.day, at, p.values[j], s.ttl(now, at))
+			args := []any{p.id[:], p.day, at, p.values[j]}
+			if s.retention > 0 {
+				args = append(args, s.ttl(now, at))
+			}
+			b.Query(s.insert, args...)
 		}
 		for j := range b.Entries {
 			b.Entries[j].Idempotent = true
@@ -195,33 +209,42 @@ func (s *samples) Append(ctx context.Context, list []engine.SampleRun) error {
 	})
 }
 
-// partsOf sorts samples by partition and time. Of samples with one time the last one stays.
+// partsOf divides samples into batches.
 func partsOf(list []engine.SampleRun) (parts []part) {
-	days := map[seriesDay]map[int64]float64{}
 	for _, run := range list {
-		for i, at := range run.Times {
-			k := seriesDay{run.ID, dayOf(at)}
-			if days[k] == nil {
-				days[k] = map[int64]float64{}
+		run = ascending(run)
+		for first, n := 0, 0; first < len(run.Times); first = n {
+			day := dayOf(run.Times[first])
+			for n = first + 1; n < len(run.Times) && n-first < sampleBatch && dayOf(run.Times[n]) == day; n++ {
 			}
-			days[k][at] = run.Values[i]
-		}
-	}
-	for k, samples := range days {
-		times := make([]int64, 0, len(samples))
-		for at := range samples {
-			times = append(times, at)
-		}
-		slices.Sort(times)
-		for some := range slices.Chunk(times, sampleBatch) {
-			p := part{seriesDay: k, times: some}
-			for _, at := range some {
-				p.values = append(p.values, samples[at])
-			}
-			parts = append(parts, p)
+			parts = append(parts, part{seriesDay{run.ID, day}, run.Times[first:n], run.Values[first:n]})
 		}
 	}
 	return parts
+}
+
+// ascending returns the samples sorted by time. Of samples with one time the last one stays.
+func ascending(run engine.SampleRun) engine.SampleRun {
+	sorted := true
+	for i := 1; sorted && i < len(run.Times); i++ {
+		sorted = run.Times[i-1] < run.Times[i]
+	}
+	if sorted {
+		return run
+	}
+	places := make([]int, len(run.Times))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(run.Times[a], run.Times[b]) })
+	out := engine.SampleRun{ID: run.ID}
+	for i, place := range places {
+		if i+1 < len(places) && run.Times[places[i+1]] == run.Times[place] {
+			continue
+		}
+		out.Times, out.Values = append(out.Times, run.Times[place]), append(out.Values, run.Values[place])
+	}
+	return out
 }
 
 // dayOf returns the number of the day of a time.
@@ -254,7 +277,7 @@ func (s *samples) storeDay(ctx context.Context, d seriesDay, now time.Time, stam
 		return nil
 	}
 	ttl := s.ttl(now, (int64(d.day)+1)*sampleDay) // of the latest sample of that day
-	if err := s.write(ctx, s.e.c.Query(insertDay, s.name, d.id[:], d.day, ttl).WithTimestamp(stamp)); err != nil {
+	if err := s.write(ctx, s.bulk.Query(insertDay, s.name, d.id[:], d.day, ttl).WithTimestamp(stamp)); err != nil {
 		return err
 	}
 	s.mu.Lock()

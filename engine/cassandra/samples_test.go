@@ -63,9 +63,8 @@ func TestSamples(t *testing.T) {
 		}
 
 		runs := []engine.SampleRun{
-			{ID: [16]byte{1}, Times: []int64{5, -1, 0, sampleDay, math.MaxInt64, math.MinInt64, -sampleDay, 5}, Values: []float64{9, 2, 3, 4, 5, math.Inf(1), 7, 8}},
+			{ID: [16]byte{1}, Times: []int64{5, -1, 0, sampleDay, math.MaxInt64, math.MinInt64, -sampleDay, 5, 0}, Values: []float64{9, 2, 3, 4, 5, math.Inf(1), 7, 8, 30}},
 			{ID: [16]byte{2}, Times: []int64{5}, Values: []float64{1}},
-			{ID: [16]byte{1}, Times: []int64{0}, Values: []float64{30}},
 		}
 		for i := range int64(3 * sampleBatch) { // more than one batch
 			runs[1].Times, runs[1].Values = append(runs[1].Times, 1000+i), append(runs[1].Values, float64(i))

@@ -38,7 +38,7 @@ func open(ctx context.Context, t target, o Options) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &db{o: o, level: t.level, keyspace: t.keyspace, c: c, turns: turns{all: map[string]*turn{}}}
+	e := &db{o: o, target: t, level: t.level, keyspace: t.keyspace, c: c, turns: turns{all: map[string]*turn{}}}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	volatile, err := e.begin(ctx, t)
 	if err != nil {
