@@ -22,6 +22,7 @@ type db struct {
 	c        *gocql.Session
 	promises engine.Promises
 	turns    turns
+	scylla   bool // the servers are ScyllaDB
 	closed   atomic.Bool
 	ctx      context.Context // until Close
 	stop     context.CancelFunc

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"iter"
 	"regexp"
@@ -87,9 +86,8 @@ func (e *db) Samples(ctx context.Context, collection string, retention time.Dura
 		{"series_days", fmt.Sprintf(createDays, e.keyspace)},
 		{table, fmt.Sprintf(createSamples, e.keyspace, table, window, collection)},
 	} {
-		var found string
-		err := e.query(selectTable, e.keyspace, t.name).Consistency(gocql.LocalOne).ScanContext(ctx, &found)
-		if errors.Is(err, gocql.ErrNotFound) {
+		found, err := e.exists(ctx, e.keyspace, t.name)
+		if err == nil && !found {
 			err = create(ctx, e.c, hosts, t.stmt)
 		}
 		if err != nil {
@@ -139,12 +137,13 @@ func (s *samples) write(ctx context.Context, q *gocql.Query) error {
 
 // Defined implements engine.SampleTables.
 func (s *samples) Defined(ctx context.Context, since time.Time) iter.Seq2[engine.SampleSeries, error] {
+	stmt := selectSeries
 	if since.IsZero() {
-		since = time.Unix(0, 0)
+		stmt, since = s.e.scan(stmt), time.Unix(0, 0)
 	}
 	return func(yield func(engine.SampleSeries, error) bool) {
 		for shard := range seriesShards {
-			rows := s.e.query(selectSeries, s.name, int8(shard), since).Consistency(s.e.level.get).PageSize(samplePage).IterContext(ctx)
+			rows := s.e.query(stmt, s.name, int8(shard), since).Consistency(s.e.level.get).PageSize(samplePage).IterContext(ctx)
 			for {
 				var id []byte
 				var labels map[string]string
@@ -303,8 +302,12 @@ func (s *samples) Read(ctx context.Context, id [16]byte, from, to int64, limit i
 	if err != nil {
 		return run, err
 	}
+	stmt := s.sel
+	if len(days) > fewDays {
+		stmt = s.e.scan(stmt)
+	}
 	for _, day := range days {
-		rows := s.e.query(s.sel, id[:], day, from, to).Consistency(at).PageSize(samplePage).IterContext(ctx)
+		rows := s.e.query(stmt, id[:], day, from, to).Consistency(at).PageSize(samplePage).IterContext(ctx)
 		var t int64
 		var v float64
 		for len(run.Times) <= limit && rows.Scan(&t, &v) {

@@ -215,3 +215,46 @@ func TestSampleStatements(t *testing.T) {
 		t.Errorf("%d rows in batches, want 400", rows)
 	}
 }
+
+// TestBypassCache: reads of everything, and of many days, pass by the cache of ScyllaDB. Cassandra does not know these words, so
+// what it refuses is what ScyllaDB would get.
+func TestBypassCache(t *testing.T) {
+	server := cassandraserver.Shared(t)
+	keyspace, done := cassandraserver.Keyspace(t, "meta")
+	defer done()
+	eng := open1(t, server.URL(keyspace), Options{})
+	defer eng.Close()
+	s := openSamples(t, eng, "c", 0)
+	run := engine.SampleRun{ID: [16]byte{1}}
+	for day := range int64(fewDays + 1) {
+		run.Times, run.Values = append(run.Times, day*sampleDay), append(run.Values, 1)
+	}
+	if err := s.Append(t.Context(), []engine.SampleRun{run}); err != nil {
+		t.Fatal(err)
+	}
+	all := func(to int64) error {
+		_, err := s.Read(t.Context(), run.ID, 0, to, 100, engine.Read{})
+		return err
+	}
+	every := func(since time.Time) (last error) {
+		for _, last = range s.Defined(t.Context(), since) {
+		}
+		return last
+	}
+	for _, scylla := range []bool{false, true} {
+		eng.(*db).scylla = scylla
+		for name, c := range map[string]struct {
+			err  error
+			scan bool
+		}{
+			"many days":           {all(fewDays * sampleDay), true},
+			"a day":               {all(sampleDay - 1), false},
+			"all definitions":     {every(time.Time{}), true},
+			"the new definitions": {every(time.Now()), false},
+		} {
+			if refused := c.err != nil && strings.Contains(c.err.Error(), "BYPASS"); refused != (scylla && c.scan) || c.err != nil && !refused {
+				t.Errorf("%s, ScyllaDB %t: %v", name, scylla, c.err)
+			}
+		}
+	}
+}

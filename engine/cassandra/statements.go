@@ -85,6 +85,15 @@ func (e *db) query(stmt string, args ...any) *gocql.Query {
 	return q
 }
 
+// scan returns a SELECT of much that is seldom read, which need not displace other data from the cache of ScyllaDB.
+// See https://docs.scylladb.com/manual/stable/cql/cql-extensions.html.
+func (e *db) scan(stmt string) string {
+	if e.scylla {
+		return stmt + " BYPASS CACHE"
+	}
+	return stmt
+}
+
 // several reports whether at least three nodes are up. With fewer the driver would give up a read
 // when it has no node left for a speculative one.
 func (e *db) several() bool {
