@@ -104,7 +104,7 @@ func (p *plan) compareFactories(ctx context.Context, w io.Writer, both []factory
 		}
 		at[0] = at[0].Add(perSensor * time.Second)
 	}
-	for round := range 22 {
+	for round := range 200 {
 		i := round % 2
 		from := time.Now()
 		n, err := both[i].read(ctx, round, begin)
