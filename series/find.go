@@ -21,9 +21,11 @@ func (s *Store) Find(ctx context.Context, match []Matcher, r engine.Read, limit 
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	ids = ids[:min(len(ids), limit)]
-	out := make([]Labels, len(ids))
-	for i, id := range ids {
-		out[i] = h.labelsOf(id)
+	out := make([]Labels, 0, len(ids))
+	for _, id := range ids {
+		if l := h.labelsOf(id); l != nil { // otherwise it was removed since
+			out = append(out, l)
+		}
 	}
 	return out, nil
 }
@@ -66,9 +68,8 @@ func (s *Store) collect(ctx context.Context, match []Matcher, r engine.Read, all
 	}
 	seen := map[string]struct{}{}
 	for _, id := range ids {
-		pairs := h.members[id-1].pairs
-		for i := 0; i < len(pairs); i += 2 {
-			if text, ok := pick(h.index.texts[pairs[i]], h.index.texts[pairs[i+1]]); ok {
+		for _, l := range h.labelsOf(id) {
+			if text, ok := pick(l.Name, l.Value); ok {
 				seen[text] = struct{}{}
 			}
 		}
@@ -99,7 +100,7 @@ func (s *Store) Latest(ctx context.Context, match []Matcher, since time.Duration
 
 // Stats says how much a collection has.
 type Stats struct {
-	Series   int    // that were ever defined
+	Series   int    // that are defined
 	Unsealed int    // samples in memory, and in batches of the engine
 	Parts    int    // of compressed samples
 	Samples  uint64 // in parts, of each time and order that a merge has not resolved yet
@@ -111,7 +112,7 @@ func (s *Store) Stats() Stats {
 	_, h := s.state()
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	st := Stats{Series: len(h.members), Unsealed: h.pending, Parts: len(h.parts)}
+	st := Stats{Series: h.members.n, Unsealed: h.pending, Parts: len(h.parts)}
 	for _, p := range h.parts {
 		st.Samples += p.samples
 		st.Bytes += p.bytes

@@ -33,6 +33,7 @@ const (
 	lookbackDelta = 5 * time.Minute // after which a series without samples has no value
 	below         = "/prometheus/"  // path of the routes
 	busyAgain     = "2"             // Retry-After, in seconds
+	appendAgain   = 10              // times that a write whose series are removed at that moment is repeated
 )
 
 // Options of Mount.
