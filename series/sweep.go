@@ -87,7 +87,8 @@ func (w *worker) absent(ctx context.Context, no uint64, ids []uint32) (out []uin
 // absent looks for some of the first ids, and returns how many and those that the part does not have.
 func (r *partReader) absent(tx engine.Tx, ids []uint32) (n int, out []uint32, err error) {
 	for read := 0; n < len(ids) && read < sweepBytes; {
-		found, err := r.seek(tx, ids[n])
+		first := ids[n]
+		found, err := r.seek(tx, first)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -106,7 +107,7 @@ func (r *partReader) absent(tx engine.Tx, ids []uint32) (n int, out []uint32, er
 		if n == len(ids) || ids[n] <= last {
 			break
 		}
-		next, err := r.firstAfter(tx, max(last, ids[n]))
+		next, err := r.firstAfter(tx, first) // that seek has not read
 		if err != nil {
 			return 0, nil, err
 		}
