@@ -454,3 +454,32 @@ func TestLastID(t *testing.T) {
 		t.Error("the series that is there has another id")
 	}
 }
+
+// TestGoneEncoding: the count of removed series is stored as in the first version that had it.
+func TestGoneEncoding(t *testing.T) {
+	e := newExpiring(t, Collection{Name: "c"})
+	e.define("m")
+	g := gone{epoch: 3, removed: 5, swept: -2, newest: 1 << 33}
+	const want = "\x01\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x05\xff\xff\xff\xff\xff\xff\xff\xfe\x00\x00\x00\x02\x00\x00\x00\x00"
+	_, err := e.eng.Update(t.Context(), func(tx engine.Tx) error {
+		if err := g.put(tx, 1); err != nil {
+			return err
+		}
+		val, _, err := tx.Get([]byte("sg\x00\x00\x00\x01"))
+		if string(val) != want {
+			t.Errorf("it is %x", val)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := decodeGone([]byte(want)); err != nil || got != g {
+		t.Errorf("it is read as %v, %v", got, err)
+	}
+	for _, bad := range []string{"", want[1:], want + "\x00", "\x02" + want[1:]} {
+		if _, err := decodeGone([]byte(bad)); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("%x: %v", bad, err)
+		}
+	}
+}

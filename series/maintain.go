@@ -118,7 +118,7 @@ func (w *worker) next(h *head) func(ctx context.Context, first uint64) error {
 		return func(ctx context.Context, _ uint64) error { return w.replace(ctx, old, nil) }
 	}
 	if some := w.mergeable(parts); len(some) > 0 {
-		return func(ctx context.Context, first uint64) error { return w.merge(ctx, some, first) }
+		return func(ctx context.Context, first uint64) error { return w.merge(ctx, h, some, first) }
 	}
 	if oldest, due := w.sweepDue(h); due {
 		return func(ctx context.Context, _ uint64) error { return w.sweep(ctx, h, oldest) }
