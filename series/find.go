@@ -3,7 +3,6 @@ package series
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -80,22 +79,6 @@ func (s *Store) collect(ctx context.Context, match []Matcher, r engine.Read, all
 	}
 	slices.Sort(out)
 	return out, nil
-}
-
-// Latest returns for each series that matches its newest sample that is not older than since; zero is a day.
-func (s *Store) Latest(ctx context.Context, match []Matcher, since time.Duration, r engine.Read) ([]Series, error) {
-	if since == 0 {
-		since = 24 * time.Hour
-	}
-	list, err := s.Select(ctx, Query{Match: match, From: s.db.o.Now().Add(-since), Read: r})
-	if err != nil {
-		return nil, err
-	}
-	for i := range list {
-		n := len(list[i].Times) - 1
-		list[i].Times, list[i].Values = list[i].Times[n:], list[i].Values[n:]
-	}
-	return list, nil
 }
 
 // Stats says how much a collection has.

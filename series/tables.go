@@ -219,15 +219,21 @@ func (s *Store) runs(h *head, b *Batch) ([]engine.SampleRun, error) {
 	return runs, nil
 }
 
-// runTables is run.
-func (sel *selection) runTables(ctx context.Context, s *Store) (out []Series, err error) {
+// hashes returns what the tables have in place of the ids.
+func (sel *selection) hashes(s *Store) []hash {
 	_, h := s.state()
-	ids := make([]hash, len(sel.ids))
 	h.mu.RLock()
+	defer h.mu.RUnlock()
+	ids := make([]hash, len(sel.ids))
 	for i, id := range sel.ids {
 		ids[i] = h.hashes[id-1]
 	}
-	h.mu.RUnlock()
+	return ids
+}
+
+// runTables is run.
+func (sel *selection) runTables(ctx context.Context, s *Store) (out []Series, err error) {
+	ids := sel.hashes(s)
 	for first := 0; first < len(ids); first += tableReads {
 		some := ids[first:min(len(ids), first+tableReads)]
 		runs, errs := make([]engine.SampleRun, len(some)), make([]error, len(some))
