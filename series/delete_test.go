@@ -65,7 +65,7 @@ func TestDelete(t *testing.T) {
 			e.reopen()
 		}
 		m.check(t, e.s, Query{}, nil)
-		m.check(t, other, Query{}, nil)
+		m.check(t, other, Query{Match: match(t, `{k="v"}`)}, nil)
 		if a, b := e.s.Stats(), other.Stats(); a != b {
 			t.Fatalf("round %d: the nodes have %+v and %+v", round, a, b)
 		}
@@ -158,12 +158,19 @@ func TestDeleteWhileAppended(t *testing.T) {
 	}
 }
 
-// TestDeleteWhileSealed forces a deletion before each transaction of the work that seals and merges.
+// TestDeleteWhileSealed forces a deletion, of some series and of all, before each transaction of the work that seals and
+// merges.
 func TestDeleteWhileSealed(t *testing.T) {
+	deleteWhileSealed(t, "a", 30)
+	deleteWhileSealed(t, `{k="v"}`, 0)
+}
+
+func deleteWhileSealed(t *testing.T, what string, left int) {
+	t.Helper()
 	for step := 1; ; step++ {
 		e := newExpiring(t, Collection{Name: "c"})
 		ids := e.define("a", "b")
-		for i := range 100 {
+		for i := range 60 {
 			var b Batch
 			b.Add(ids[i%2], now.UnixNano()-int64(i), float64(i))
 			if _, err := e.s.Append(t.Context(), &b); err != nil {
@@ -178,14 +185,20 @@ func TestDeleteWhileSealed(t *testing.T) {
 			before := e.eng.before
 			e.eng.before = nil
 			defer func() { e.eng.before = before }()
-			_, _, err := e.s.Delete(t.Context(), match(t, "a"))
+			_, _, err := e.s.Delete(t.Context(), match(t, what))
 			return err
 		}
 		e.work()
 		e.eng.before = nil
 		for _, s := range []*Store{e.s, e.node()} {
-			if got := count(t, s, Query{}); n >= step && got != 50 {
-				t.Fatalf("step %d: %d samples, want 50", step, got)
+			if got := count(t, s, Query{}); n >= step && got != left {
+				t.Fatalf("step %d: %d samples, want %d", step, got, left)
+			}
+			_, h := s.state()
+			for _, p := range h.allParts() {
+				if p.samples == 0 {
+					t.Errorf("step %d: part %d is empty", step, p.no)
+				}
 			}
 		}
 		if n < step {

@@ -64,7 +64,7 @@ func (e *expiring) node() *Store {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	s, _ := openRun(e.t, e.eng, Options{Feed: f, Now: e.at.now, lease: time.Nanosecond, generation: 20, fanIn: 2}, func(db *DB, ctx context.Context) error {
+	s, _ := openRun(e.t, e.eng, Options{Feed: f, Now: e.at.now, lease: time.Nanosecond, generation: 20, fanIn: 2, sweep: 1}, func(db *DB, ctx context.Context) error {
 		db.feed = f
 		done := make(chan struct{})
 		go func() { defer close(done); _ = f.Run(ctx) }()
@@ -110,6 +110,20 @@ func (e *expiring) append(id ID, v float64) error {
 	var b Batch
 	b.Add(id, e.at.now().UnixNano(), v)
 	_, err := e.s.Append(e.t.Context(), &b)
+	return err
+}
+
+// lagging is append that does not wait until this node has the batch.
+func (e *expiring) lagging(id ID, v float64) error {
+	var b Batch
+	b.Add(id, e.at.now().UnixNano(), v)
+	epoch, err := e.s.alive(&b)
+	if err != nil {
+		return err
+	}
+	no, _ := e.s.state()
+	val := append(b.encodeHeader(), b.data...)
+	_, err = e.eng.Update(e.t.Context(), func(tx engine.Tx) error { return e.s.put(tx, no, val, &b, epoch) })
 	return err
 }
 
@@ -198,6 +212,7 @@ func TestChurn(t *testing.T) {
 		}
 		for _, s := range []*Store{e.s, other} {
 			m.check(t, s, Query{}, nil)
+			m.check(t, s, Query{Match: match(t, `{k="v"}`)}, nil)
 			if n := s.Stats().Series; n != e.stored() || n > len(m)+3*12 {
 				t.Fatalf("day %d: %d series of %d in the engine, %d have samples", i, n, e.stored(), len(m))
 			}
@@ -279,38 +294,65 @@ func TestAppendWhileRemoved(t *testing.T) {
 	}
 }
 
-// TestRemoveWhileAppended forces a batch between the choice of the series and the transaction that removes them, on a node
-// that has the batch in memory and on one that does not.
+// TestRemoveWhileAppended forces a batch before each transaction of a sweep, on a node that has the batch in memory and on
+// one that does not yet. If the batch is acknowledged, its sample is there.
 func TestRemoveWhileAppended(t *testing.T) {
+	kept, gone := 0, 0
 	for _, lags := range []bool{false, true} {
-		e := newExpiring(t, Collection{Name: "c", Retention: 10 * day})
-		id, other := e.define("kept")[0], ID(0)
-		other = e.unused("removed")
-		n := 0
-		e.eng.before = func(fn func(engine.Tx) error) error {
-			if n++; n != 2 { // after the lease
+		for step := 1; ; step++ {
+			e := newExpiring(t, Collection{Name: "c", Retention: 10 * day})
+			sealed := e.define("sealed")[0]
+			for range 21 {
+				if err := e.append(sealed, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			id, other := e.define("late")[0], e.unused("removed")
+			n, stored := 0, false
+			e.eng.before = func(func(engine.Tx) error) error {
+				if n++; n != step {
+					return nil
+				}
+				before := e.eng.before
+				e.eng.before = nil
+				defer func() { e.eng.before = before }()
+				store := e.append
+				if lags {
+					store = e.lagging
+				}
+				err := store(id, 7)
+				if stored = err == nil; !stored && engine.CodeOf(err) != CodeGone {
+					t.Errorf("append: %v", err)
+				}
 				return nil
 			}
+			e.work()
 			e.eng.before = nil
-			if lags {
-				var b Batch
-				b.Add(id, e.at.now().UnixNano(), 7)
-				raw(t, e.s, &b)
-				return nil
+			if n < step {
+				break
 			}
-			return e.append(id, 7)
+			want := []string{"sealed"}
+			if stored {
+				want = append(want, "late")
+				kept++
+			} else {
+				gone++
+			}
+			e.is(e.s, fmt.Sprint("step ", step), want...)
+			list, err := e.node().Select(t.Context(), Query{Match: match(t, "late")})
+			if err != nil || (len(list) == 1) != stored {
+				t.Errorf("step %d: the samples are %v, %v; stored: %t", step, list, err, stored)
+			}
+			if err := e.append(other, 1); engine.CodeOf(err) != CodeGone {
+				t.Errorf("the other one: %v", err)
+			}
+			if t.Failed() {
+				break
+			}
 		}
-		e.work()
-		if e.eng.before != nil {
-			t.Fatalf("there were only %d transactions", n)
-		}
-		e.is(e.s, "after the sweep", "kept")
-		if list, err := e.node().Select(t.Context(), Query{}); err != nil || len(list) != 1 || list[0].Values[0] != 7 {
-			t.Errorf("the samples are %v, %v", list, err)
-		}
-		if err := e.append(other, 1); engine.CodeOf(err) != CodeGone {
-			t.Errorf("the other one: %v", err)
-		}
+	}
+	if kept < 4 || gone < 2 {
+		t.Errorf("%d batches came before the removal, %d after it", kept, gone)
 	}
 }
 
@@ -422,7 +464,7 @@ func TestAbsent(t *testing.T) {
 		var got []uint32
 		r := &partReader{part: part{no: 5}, coll: 1}
 		_, err = eng.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
-			n, out, err := r.absent(tx, ids)
+			n, out, err := r.absent(tx, ids, sweepBytes)
 			if got = out; n != len(ids) {
 				t.Errorf("%d of %d were looked for", n, len(ids))
 			}

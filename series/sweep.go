@@ -70,7 +70,7 @@ func (w *worker) absent(ctx context.Context, no uint64, ids []uint32) (out []uin
 		n, found := 0, []uint32(nil)
 		read := engine.Read{Level: engine.Local, AtLeast: w.s.db.position()}
 		_, err := w.s.db.eng.View(ctx, read, func(tx engine.Tx) (err error) {
-			n, found, err = r.absent(tx, ids)
+			n, found, err = r.absent(tx, ids, w.s.db.o.sweep)
 			return err
 		})
 		if err != nil {
@@ -84,9 +84,10 @@ func (w *worker) absent(ctx context.Context, no uint64, ids []uint32) (out []uin
 	return out, nil
 }
 
-// absent looks for some of the first ids, and returns how many and those that the part does not have.
-func (r *partReader) absent(tx engine.Tx, ids []uint32) (n int, out []uint32, err error) {
-	for read := 0; n < len(ids) && read < sweepBytes; {
+// absent looks for some of the first ids, until it has read about so many bytes, and returns for how many and those that
+// the part does not have.
+func (r *partReader) absent(tx engine.Tx, ids []uint32, most int) (n int, out []uint32, err error) {
+	for read := 0; n < len(ids) && read < most; {
 		first := ids[n]
 		found, err := r.seek(tx, first)
 		if err != nil {

@@ -57,6 +57,26 @@ func TestWhoDeletes(t *testing.T) {
 	s.ask("GET", "labels", "", "User", "ann", "Scope", "series:c:delete").is(403)
 }
 
+// TestDeletedAlways: a write whose series are deleted each time ends with an error.
+func TestDeletedAlways(t *testing.T) {
+	s := plain(t)
+	store, err := s.db.Collection("c")
+	must(t, err)
+	s.write(of(values(1), "__name__", "n")).is(204)
+	times := 0
+	s.eng.before = func() {
+		times++
+		_, _, err := store.Delete(t.Context(), []series.Matcher{{Name: series.NameLabel, Value: "n"}})
+		must(t, err)
+		s.eng.skip.Store(2) // after the definition
+	}
+	s.eng.skip.Store(1)
+	s.write(of(values(2), "__name__", "n")).is(410, "series_gone")
+	if times != 1+appendAgain {
+		t.Errorf("it was tried %d times, want %d", times, 1+appendAgain)
+	}
+}
+
 // TestDeletedWhileWritten forces a deletion between the definition of a series and its samples.
 func TestDeletedWhileWritten(t *testing.T) {
 	s := plain(t)
