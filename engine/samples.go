@@ -32,6 +32,9 @@ type SampleTables interface {
 	// Read returns the samples of a series from one time to another, both included, ascending. It returns at most
 	// limit samples, and one more if there are more.
 	Read(ctx context.Context, id [16]byte, from, to int64, limit int, r Read) (SampleRun, error)
+
+	// Last returns the newest sample of a series from one time to another, both included, or none.
+	Last(ctx context.Context, id [16]byte, from, to int64, r Read) (SampleRun, error)
 }
 
 // SampleSeries is the definition of a series.

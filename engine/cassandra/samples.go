@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"iter"
 	"regexp"
@@ -34,6 +35,7 @@ const (
 	selectDays   = `SELECT day FROM series_days WHERE collection = ? AND series = ? AND day >= ? AND day <= ?`
 	insertSample = `INSERT INTO %s (series, day, at, value) VALUES (?, ?, ?, ?)`
 	selectSample = `SELECT at, value FROM %s WHERE series = ? AND day = ? AND at >= ? AND at <= ?`
+	selectLast   = `SELECT at, value FROM %s WHERE series = ? AND day = ? AND at >= ? AND at <= ? ORDER BY at DESC LIMIT ?`
 )
 
 const (
@@ -60,6 +62,7 @@ type samples struct {
 	name        string
 	retention   time.Duration
 	insert, sel string
+	newest      string // selects the newest sample of a day
 	mu          sync.Mutex
 	days        map[seriesDay]struct{} // stored by this process; mu guards it
 	last        int64                  // the timestamp of the last write; mu guards it
@@ -104,7 +107,7 @@ func (e *db) Samples(ctx context.Context, collection string, retention time.Dura
 	}
 	return &samples{
 		e: e, bulk: bulk, name: collection, retention: retention, days: map[seriesDay]struct{}{},
-		insert: insert, sel: fmt.Sprintf(selectSample, table),
+		insert: insert, sel: fmt.Sprintf(selectSample, table), newest: fmt.Sprintf(selectLast, table),
 	}, nil
 }
 
@@ -291,12 +294,9 @@ func (s *samples) storeDay(ctx context.Context, d seriesDay, now time.Time, stam
 // Read implements engine.SampleTables.
 func (s *samples) Read(ctx context.Context, id [16]byte, from, to int64, limit int, r engine.Read) (engine.SampleRun, error) {
 	run := engine.SampleRun{ID: id}
-	if r.AtLeast != 0 {
-		return run, lacks("position")
-	}
-	at := s.e.level.get
-	if r.Level == engine.Local && r.MaxStale == 0 {
-		at = gocql.LocalOne
+	at, err := s.level(r)
+	if err != nil {
+		return run, err
 	}
 	days, err := s.daysOf(ctx, id, from, to, at)
 	if err != nil {
@@ -318,6 +318,43 @@ func (s *samples) Read(ctx context.Context, id [16]byte, from, to int64, limit i
 		}
 		if len(run.Times) > limit {
 			break
+		}
+	}
+	return run, nil
+}
+
+// level returns the consistency of a read.
+func (s *samples) level(r engine.Read) (gocql.Consistency, error) {
+	switch {
+	case r.AtLeast != 0:
+		return 0, lacks("position")
+	case r.Level == engine.Local && r.MaxStale == 0:
+		return gocql.LocalOne, nil
+	}
+	return s.e.level.get, nil
+}
+
+// Last implements engine.SampleTables. It reads one row of the newest day that has samples.
+func (s *samples) Last(ctx context.Context, id [16]byte, from, to int64, r engine.Read) (engine.SampleRun, error) {
+	run := engine.SampleRun{ID: id}
+	at, err := s.level(r)
+	if err != nil {
+		return run, err
+	}
+	days, err := s.daysOf(ctx, id, from, to, at)
+	if err != nil {
+		return run, err
+	}
+	for _, day := range slices.Backward(days) {
+		var t int64
+		var v float64
+		err := s.e.query(s.newest, id[:], day, from, to, 1).Consistency(at).ScanContext(ctx, &t, &v)
+		switch {
+		case err == nil:
+			run.Times, run.Values = []int64{t}, []float64{v}
+			return run, nil
+		case !errors.Is(err, gocql.ErrNotFound):
+			return run, s.e.fault(ctx, err)
 		}
 	}
 	return run, nil

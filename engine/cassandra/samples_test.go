@@ -109,6 +109,13 @@ func checkReads(t *testing.T, name string, stores ...engine.SampleTables) {
 				if !slices.Equal(got.Times, c.times) || !slices.Equal(got.Values, c.values) {
 					t.Errorf("%s: series %d from %d to %d: %v %v, want %v %v", name, c.id, c.from, c.to, got.Times, got.Values, c.times, c.values)
 				}
+				last, err := s.Last(t.Context(), [16]byte{c.id}, c.from, c.to, engine.Read{Level: level})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := len(c.times) - 1; c.limit == 100 && (len(last.Times) != min(1, n+1) || n >= 0 && (last.Times[0] != c.times[n] || last.Values[0] != c.values[n])) {
+					t.Errorf("%s: the last of series %d from %d to %d is %v %v", name, c.id, c.from, c.to, last.Times, last.Values)
+				}
 			}
 		}
 	}
@@ -179,6 +186,9 @@ func TestSampleStatements(t *testing.T) {
 	if _, err := s.Read(t.Context(), [16]byte{1}, math.MinInt64, math.MaxInt64, 1000, engine.Read{}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := s.Last(t.Context(), [16]byte{1}, math.MinInt64, math.MaxInt64, engine.Read{}); err != nil {
+		t.Fatal(err)
+	}
 	prepared := preparedOn(t, eng.(*db))
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -188,7 +198,7 @@ func TestSampleStatements(t *testing.T) {
 			t.Errorf("not prepared: %s", q.Statement)
 		}
 	}
-	for _, stmt := range []string{insertSeries, selectSeries, insertDay, selectDays, s.(*samples).sel} {
+	for _, stmt := range []string{insertSeries, selectSeries, insertDay, selectDays, s.(*samples).sel, s.(*samples).newest} {
 		if !sent[stmt] {
 			t.Errorf("not sent: %s", stmt)
 		}
