@@ -1,0 +1,315 @@
+package skerry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/cassandraserver"
+	"github.com/skerrydb/skerry/ci/seed"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/cassandra"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/series"
+	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/transfer"
+)
+
+// carrySource is an engine with random data that Cassandra can carry.
+type carrySource struct {
+	t      *testing.T
+	eng    engine.Engine
+	kv     *kv.Store
+	series *series.DB
+	rng    *rand.Rand
+	keys   map[uint8][][]byte // by space; some have expired or are deleted
+	token  string             // of a session of SCS
+}
+
+// carryCollections are those of the source.
+func carryCollections() []series.Collection {
+	return []series.Collection{{Name: "plant", Retention: 30 * 24 * time.Hour, Window: 365 * 24 * time.Hour}, {Name: "for-ever"}, {Name: "empty"}}
+}
+
+// openSeries opens the series of an engine.
+func openSeries(t *testing.T, eng engine.Engine) *series.DB {
+	t.Helper()
+	db, err := series.New(eng, series.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range carryCollections() {
+		if _, err := db.Use(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = db.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return db
+}
+
+func newCarrySource(t *testing.T) *carrySource {
+	t.Helper()
+	eng := openEngine(t)
+	store, err := kv.New(eng, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &carrySource{t: t, eng: eng, kv: store, series: openSeries(t, eng), rng: rand.New(rand.NewPCG(seed.Of(t), 1)), keys: map[uint8][][]byte{}}
+	s.fillKeys()
+	s.fillSeries()
+	return s
+}
+
+// fillKeys sets keys in several spaces: with and without tags, expiries and marks, empty and large.
+func (s *carrySource) fillKeys() {
+	s.t.Helper()
+	for i := range 600 {
+		space := []uint8{0, 1, 16, 127}[s.rng.IntN(4)]
+		key := fmt.Appendf(nil, "k%d\x00\xff", i)
+		if s.rng.IntN(2) == 0 {
+			key = fmt.Appendf(nil, "{tag%d}%d", s.rng.IntN(5), i)
+		}
+		val := make([]byte, s.rng.IntN(200))
+		if i%100 == 0 {
+			val = make([]byte, 1<<20)
+		}
+		for j := range val {
+			val[j] = byte(s.rng.Uint32())
+		}
+		o := kv.SetOptions{Mark: uint8(s.rng.IntN(2))}
+		switch s.rng.IntN(4) {
+		case 0:
+			o.TTL = time.Duration(1+s.rng.IntN(1000)) * time.Hour
+		case 1:
+			o.TTL = time.Millisecond
+		}
+		s.keys[space] = append(s.keys[space], key)
+		for range 1 + s.rng.IntN(2) {
+			if _, _, err := s.kv.Set(s.t.Context(), space, key, val, o); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		if s.rng.IntN(10) == 0 {
+			if _, _, err := s.kv.Delete(s.t.Context(), space, key, 0); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+	scs, err := session.NewSCS(s.kv, session.SCSOptions{Namespace: "app"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.token = "token"
+	if err := scs.Commit(s.token, []byte("values"), time.Now().Add(time.Hour)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// fillSeries appends samples of several days and ages, some twice.
+func (s *carrySource) fillSeries() {
+	s.t.Helper()
+	now := time.Now()
+	for _, name := range []string{"plant", "for-ever"} {
+		c, err := s.series.Collection(name)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		var all []series.Labels
+		for i := range 25 {
+			l, err := series.NewLabels("temp", series.Label{Name: "line", Value: fmt.Sprintf("%d ü\"", i)})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			all = append(all, l)
+		}
+		ids, err := c.Define(s.t.Context(), all)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for range 20 {
+			var b series.Batch
+			for range 200 {
+				v := s.rng.NormFloat64()
+				switch s.rng.IntN(20) {
+				case 0:
+					v = math.NaN()
+				case 1:
+					v = math.Inf(-1)
+				case 2, 3, 4:
+					v = float64(s.rng.IntN(100))
+				}
+				b.Add(ids[s.rng.IntN(20)], now.Add(-time.Duration(s.rng.IntN(60*24))*time.Hour).Truncate(time.Hour).UnixNano()+s.rng.Int64N(3), v)
+			}
+			if _, err := c.Append(s.t.Context(), &b); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// openKeyspace opens a keyspace, which is created.
+func openKeyspace(t *testing.T, host, name string) engine.Engine {
+	t.Helper()
+	eng, err := cassandra.Open(t.Context(), &url.URL{Scheme: cassandra.Scheme, Host: host, Path: "/" + name}, cassandra.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := eng.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return eng
+}
+
+// same compares all that was carried, through the capabilities' own calls.
+func (s *carrySource) same(to engine.Engine) {
+	s.t.Helper()
+	store, err := kv.New(to, kv.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, live := s.t.Context(), 0
+	for space, keys := range s.keys {
+		for _, key := range keys {
+			want, has, _, err := s.kv.Get(ctx, engine.Read{}, space, key)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			got, ok, _, err := store.Get(ctx, engine.Read{}, space, key)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if has {
+				live++
+			}
+			if ok != has || got.Rev != want.Rev || got.Mark != want.Mark || !got.Expires.Equal(want.Expires) || !bytes.Equal(got.Val, want.Val) {
+				s.t.Errorf("%q of space %d: %v revision %d, %d bytes until %v, want %v revision %d, %d bytes until %v", key, space, ok, got.Rev, len(got.Val), got.Expires, has, want.Rev, len(want.Val), want.Expires)
+			}
+		}
+	}
+	if live < 200 {
+		s.t.Errorf("only %d keys are left to compare", live)
+	}
+	scs, err := session.NewSCS(store, session.SCSOptions{Namespace: "app"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if b, ok, err := scs.Find(s.token); err != nil || !ok || string(b) != "values" {
+		s.t.Errorf("the session of SCS: %q %v %v", b, ok, err)
+	}
+	theirs := openSeries(s.t, to)
+	from := time.Now().Add(-60 * 24 * time.Hour)
+	for _, c := range carryCollections() {
+		a, b := s.samples(s.series, c.Name, from), s.samples(theirs, c.Name, from)
+		if len(b) == 0 && c.Name != "empty" {
+			s.t.Errorf("no samples of %s", c.Name)
+		}
+		if !maps.EqualFunc(a, b, slices.Equal) {
+			s.t.Errorf("the samples of %s differ: %d series, want %d", c.Name, len(b), len(a))
+		}
+	}
+}
+
+// samples returns the samples of all series of a collection, with the bits of values, by labels. Series without any
+// have an empty list.
+func (s *carrySource) samples(db *series.DB, name string, from time.Time) map[string][]int64 {
+	s.t.Helper()
+	c, err := db.Collection(name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	all := map[string][]int64{}
+	labels, err := c.Find(s.t.Context(), nil, engine.Read{}, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, l := range labels {
+		all[l.String()] = nil
+	}
+	// Those that expire within minutes differ by when they are read.
+	if at := time.Now().Add(20*time.Minute - 30*24*time.Hour); name == "plant" && from.Before(at) {
+		from = at
+	}
+	list, err := c.Select(s.t.Context(), series.Query{From: from})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, x := range list {
+		for i, at := range x.Times {
+			all[x.Labels.String()] = append(all[x.Labels.String()], at, int64(math.Float64bits(x.Values[i])))
+		}
+	}
+	return all
+}
+
+func (s *carrySource) carry(ctx context.Context, to engine.Engine, o skerry.CarryOptions) (transfer.CarryResult, error) {
+	o.From, o.To = "source", "target"
+	if o.Series == nil {
+		o.Series = carryCollections()
+	}
+	return skerry.Carry(ctx, transfer.Of(s.eng), to, o)
+}
+
+// TestCarryToCassandra moves random keys and samples, is interrupted again and again, and compares them.
+func TestCarryToCassandra(t *testing.T) {
+	t.Parallel()
+	host := cassandraserver.Start(t).Addr()
+	s := newCarrySource(t)
+	to := openKeyspace(t, host, "skerry")
+	var res transfer.CarryResult
+	stops := 0
+	for {
+		ctx, stop := context.WithCancel(t.Context())
+		steps := 1 + s.rng.IntN(4)
+		var o skerry.CarryOptions
+		if stops < 8 {
+			o.Report = func(transfer.Progress) {
+				if steps--; steps == 0 {
+					stop()
+				}
+			}
+		}
+		var err error
+		res, err = s.carry(ctx, to, o)
+		stop()
+		if err == nil {
+			break
+		}
+		if stops++; !errors.Is(err, context.Canceled) || stops > 20 {
+			t.Fatal(err)
+		}
+		if _, err := skerry.Open(to, skerry.Options{RESP: skerry.Off}); engine.CodeOf(err) != engine.CodeFenced {
+			t.Errorf("a server on an unfinished target: %v", err)
+		}
+		if _, _, err := s.kv.Set(t.Context(), 0, []byte("late"), nil, kv.SetOptions{}); engine.CodeOf(err) != engine.CodeFenced {
+			t.Errorf("a write to the source: %v", err)
+		}
+	}
+	if stops == 0 {
+		t.Error("it was never interrupted")
+	}
+	t.Logf("%+v after %d interruptions", res, stops)
+	s.same(to)
+	server, _, _ := start(t, to, skerry.Options{RESP: skerry.Off, Admin: "127.0.0.1:0", Series: carryCollections()})
+	if code, text := request(t, "PUT", server.AdminURL()+"/kv/0/late", strings.NewReader("1")); code >= 400 {
+		t.Errorf("a write to the target: %d %s", code, text)
+	}
+	if _, err := s.carry(t.Context(), to, skerry.CarryOptions{}); err == nil || !strings.Contains(err.Error(), "not empty") {
+		t.Errorf("a second move: %v", err)
+	}
+}
