@@ -305,8 +305,8 @@ func TestCarryToCassandra(t *testing.T) {
 	}
 	t.Logf("%+v after %d interruptions", res, stops)
 	s.same(to)
-	server, _, _ := start(t, to, skerry.Options{RESP: skerry.Off, Admin: "127.0.0.1:0", Series: carryCollections()})
-	if code, text := request(t, "PUT", server.AdminURL()+"/kv/0/late", strings.NewReader("1")); code >= 400 {
+	server, _, _ := start(t, to, skerry.Options{RESP: skerry.Off, HTTP: "127.0.0.1:0", Series: carryCollections()})
+	if code, text := request(t, "PUT", server.HTTPURL()+"/db/late", strings.NewReader("1")); code >= 400 {
 		t.Errorf("a write to the target: %d %s", code, text)
 	}
 	if _, err := s.carry(t.Context(), to, skerry.CarryOptions{}); err == nil || !strings.Contains(err.Error(), "not empty") {

@@ -18,11 +18,11 @@ const (
 
 // Load stores records of another engine, which are pairs of its layout: with their revisions, expiries and marks. It
 // leaves out what has expired, tombstones, and keys that s has at that revision or a later one. So it may be repeated, and one that is
-// late changes nothing. If it fails, some may be stored. It is for engines without an index of expiries; on
-// others it is ErrUnsupported.
-func (s *Store) Load(ctx context.Context, pairs []engine.Pair) error {
+// late changes nothing. It returns how many it has not left out as expired. If it fails, some may be stored. It is for engines without
+// an index of expiries; on others it is ErrUnsupported.
+func (s *Store) Load(ctx context.Context, pairs []engine.Pair) (n int, err error) {
 	if !s.plain.noIndex {
-		return engine.Errorf(engine.CodeUnsupported, "kv: records are loaded only where there is no index of expiries")
+		return 0, engine.Errorf(engine.CodeUnsupported, "kv: records are loaded only where there is no index of expiries")
 	}
 	return s.eachGroup(ctx, pairs, func(ctx context.Context, group []loaded) error {
 		_, err := s.eng.Update(ctx, func(tx engine.Tx) error {
@@ -43,8 +43,8 @@ func (s *Store) Load(ctx context.Context, pairs []engine.Pair) error {
 }
 
 // Compare returns an error of CodeCorrupt if s lacks a record that Load was given, or has another one. What has expired
-// may be missing.
-func (s *Store) Compare(ctx context.Context, pairs []engine.Pair) error {
+// may be missing. It returns how many records it has compared.
+func (s *Store) Compare(ctx context.Context, pairs []engine.Pair) (n int, err error) {
 	return s.eachGroup(ctx, pairs, func(ctx context.Context, group []loaded) error {
 		var has [][]byte
 		_, err := s.eng.View(ctx, engine.Read{Level: engine.Session}, func(tx engine.Tx) (err error) {
@@ -106,11 +106,12 @@ func (t *Tx) loadOne(l loaded, has []byte) error {
 	return t.storePlain(&l.rec)
 }
 
-// eachGroup calls fn with groups of records that one transaction may use, loadAtOnce at a time, and returns the first error.
-func (s *Store) eachGroup(ctx context.Context, pairs []engine.Pair, fn func(ctx context.Context, group []loaded) error) error {
+// eachGroup calls fn with groups of records that one transaction may use, loadAtOnce at a time, and returns how
+// many records there are, or the first error.
+func (s *Store) eachGroup(ctx context.Context, pairs []engine.Pair, fn func(ctx context.Context, group []loaded) error) (n int, err error) {
 	groups, err := s.groups(pairs)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -126,6 +127,7 @@ func (s *Store) eachGroup(ctx context.Context, pairs []engine.Pair, fn func(ctx 
 		})
 	}
 	for _, group := range groups {
+		n += len(group)
 		select {
 		case next <- group:
 		case <-ctx.Done():
@@ -133,7 +135,7 @@ func (s *Store) eachGroup(ctx context.Context, pairs []engine.Pair, fn func(ctx 
 	}
 	close(next)
 	work.Wait()
-	return context.Cause(ctx)
+	return n, context.Cause(ctx)
 }
 
 // groups parses pairs and groups the records that live by partition.

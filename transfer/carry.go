@@ -376,12 +376,12 @@ func (c *carrier) compareAll(ctx context.Context) error {
 	return nil
 }
 
-// Pairs is a Cargo of pairs that are written and compared by some at a time. Load and Same are tried again after
-// errors that pass.
+// Pairs is a Cargo of pairs that are written and compared by some at a time. Write and Same return how many of them count. They are tried
+// again after errors that pass.
 type Pairs struct {
 	Lo, Hi      []byte
 	MaxValBytes int
-	Write, Same func(ctx context.Context, some []engine.Pair) error
+	Write, Same func(ctx context.Context, some []engine.Pair) (n int, err error)
 }
 
 // Check implements Cargo.
@@ -412,17 +412,19 @@ func (p Pairs) Compare(ctx context.Context, in Reader, report func(Tally)) error
 }
 
 // some calls do with the pairs from a key on, as many at a time as fit into one step, and then did.
-func (p Pairs) some(ctx context.Context, in Reader, from []byte, do func(context.Context, []engine.Pair) error, did func(next []byte, t Tally) error) error {
+func (p Pairs) some(ctx context.Context, in Reader, from []byte, do func(context.Context, []engine.Pair) (int, error), did func(next []byte, t Tally) error) error {
 	var list []engine.Pair
 	var t Tally
 	flush := func(next []byte) error {
 		if len(list) == 0 {
 			return nil
 		}
-		if _, err := retry(ctx, func() (struct{}, error) { return struct{}{}, do(ctx, list) }); err != nil {
+		n, err := retry(ctx, func() (int, error) { return do(ctx, list) })
+		if err != nil {
 			return err
 		}
-		err := did(next, t)
+		t.Items = int64(n)
+		err = did(next, t)
 		list, t = nil, Tally{}
 		return err
 	}
@@ -431,7 +433,7 @@ func (p Pairs) some(ctx context.Context, in Reader, from []byte, do func(context
 			return err
 		}
 		list = append(list, x)
-		t.Items, t.Bytes = t.Items+1, t.Bytes+int64(len(x.Key)+len(x.Val))
+		t.Bytes += int64(len(x.Key) + len(x.Val))
 		if len(list) >= rangePairs || t.Bytes >= rangeBytes {
 			if err := flush(append(bytes.Clone(x.Key), 0)); err != nil {
 				return err
