@@ -20,6 +20,7 @@ import (
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/cassandra"
+	"github.com/skerrydb/skerry/engine/enginetest"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/session"
@@ -311,5 +312,182 @@ func TestCarryToCassandra(t *testing.T) {
 	}
 	if _, err := s.carry(t.Context(), to, skerry.CarryOptions{}); err == nil || !strings.Contains(err.Error(), "not empty") {
 		t.Errorf("a second move: %v", err)
+	}
+}
+
+// emptier is an engine without scans and without a fence that can tell whether it has data.
+type emptier struct {
+	engine.Engine
+	inner engine.Engine
+}
+
+func (e emptier) Empty(ctx context.Context) (empty bool, err error) {
+	_, err = e.inner.View(ctx, engine.Read{}, func(tx engine.Tx) error {
+		empty = true
+		for p, err := range tx.Scan(nil, nil) {
+			if err != nil {
+				return err
+			}
+			empty = empty && string(p.Key) == unfenced
+		}
+		return nil
+	})
+	return empty, err
+}
+
+func (e emptier) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	return e.Engine.View(ctx, r, func(tx engine.Tx) error { return fn(unfencedTx{tx}) })
+}
+
+func (e emptier) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	return e.Engine.Update(ctx, func(tx engine.Tx) error { return fn(unfencedTx{tx}) })
+}
+
+// unfenced is where an emptier keeps engine.FenceKey, which the engine below it would honor.
+const unfenced = "\x00unfenced"
+
+type unfencedTx struct{ engine.Tx }
+
+func (t unfencedTx) Get(key []byte) ([]byte, bool, error) { return t.Tx.Get(other(key)) }
+func (t unfencedTx) Put(key, val []byte) error            { return t.Tx.Put(other(key), val) }
+func (t unfencedTx) Delete(key []byte) error              { return t.Tx.Delete(other(key)) }
+
+func other(key []byte) []byte {
+	if string(key) == engine.FenceKey {
+		return []byte(unfenced)
+	}
+	return key
+}
+
+// openWeak returns a target that is atomic over one partition, with the engine that has its data.
+func openWeak(t *testing.T) (weak, inner engine.Engine) {
+	t.Helper()
+	inner = openEngine(t)
+	return emptier{enginetest.Within(inner, engine.OnePartition), inner}, inner
+}
+
+// put writes pairs as they are.
+func put(t *testing.T, eng engine.Engine, pairs ...string) {
+	t.Helper()
+	if _, err := eng.Update(t.Context(), func(tx engine.Tx) error {
+		for i := 0; i < len(pairs); i += 2 {
+			if err := tx.Put([]byte(pairs[i]), []byte(pairs[i+1])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// record is a record of kv without an expiry.
+const plainRecord = "\x00\x00\x00\x00\x00\x00\x00\x00\x01"
+
+// TestCarryRefuses: what the target cannot carry is refused by name before anything is written, unless it is left behind.
+func TestCarryRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, key, val string }{
+		{"users", "k\xfda", plainRecord},
+		{"certificates", "k\xfca", plainRecord},
+		{"answers", "k\xffa", plainRecord},
+		{"records", "ra", ""},
+		{"series", "soplant", "\x00\x00\x00\x01"},
+		{"other", "k\x80a", plainRecord},
+		{"other", "k\xfea", plainRecord},
+		{"other", "a", ""},
+		{"other", "l", ""},
+		{"other", "\xff", ""},
+	} {
+		src := openEngine(t)
+		put(t, src, "k\x00plain", plainRecord+"v", c.key, c.val)
+		to, inner := openWeak(t)
+		move := func(leave ...string) (transfer.CarryResult, error) {
+			return skerry.Carry(t.Context(), transfer.Of(src), to, skerry.CarryOptions{Options: transfer.Options{From: "a", To: "b"}, Leave: leave})
+		}
+		for _, leave := range [][]string{nil, {"keys"}} {
+			_, err := move(leave...)
+			if engine.CodeOf(err) != engine.CodeUnsupported || !strings.Contains(err.Error(), c.name+" (1 key)") || !strings.Contains(err.Error(), "`--leave "+c.name+"`") {
+				t.Errorf("%q: %v", c.key, err)
+			}
+		}
+		if all := stored(t, inner); len(all) > 0 {
+			t.Errorf("%q: the target has %q", c.key, all)
+		}
+		put(t, src, "k\x00plain", plainRecord+"v") // it takes writes
+		res, err := move(c.name)
+		if err != nil || res.Left[c.name] != 1 || res.Items["keys"] != 1 {
+			t.Errorf("%q: %+v %v", c.key, res, err)
+		}
+		if all := stored(t, inner); !maps.Equal(all, map[string]string{"k\x00plain": plainRecord + "v"}) {
+			t.Errorf("%q: the target has %q", c.key, all)
+		}
+	}
+}
+
+// stored returns the pairs of an engine.
+func stored(t *testing.T, eng engine.Engine) map[string]string {
+	t.Helper()
+	var all map[string]string
+	if _, err := eng.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
+		all = map[string]string{}
+		for p, err := range tx.Scan(nil, nil) {
+			if err != nil {
+				return err
+			}
+			all[string(p.Key)] = string(p.Val)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestCarryRefusals: other moves that cannot be, and what is told of sessions.
+func TestCarryRefusals(t *testing.T) {
+	t.Parallel()
+	src := openEngine(t)
+	put(t, src, "k\x00plain", plainRecord, "k\xfes\x01a1", plainRecord, "k\xfes\x01a2", plainRecord, "k\xfeu\x01a1", plainRecord)
+	move := func(to engine.Engine, o skerry.CarryOptions) error {
+		o.From, o.To = "a", "b"
+		_, err := skerry.Carry(t.Context(), transfer.Of(src), to, o)
+		return err
+	}
+	if err := move(openPartitions(t), skerry.CarryOptions{}); engine.CodeOf(err) != engine.CodeUnsupported {
+		t.Errorf("a target that cannot tell whether it is empty: %v", err)
+	}
+	weak, inner := openWeak(t)
+	if err := move(weak, skerry.CarryOptions{Leave: []string{"nothing"}}); engine.CodeOf(err) != engine.CodeInvalid {
+		t.Errorf("a name that there is not: %v", err)
+	}
+	put(t, inner, "k\x00old", plainRecord)
+	if err := move(weak, skerry.CarryOptions{}); engine.CodeOf(err) != engine.CodeInvalid || !strings.Contains(err.Error(), "not empty") {
+		t.Errorf("a target with data: %v", err)
+	}
+	if _, err := skerry.Carry(t.Context(), transfer.Of(weak), src, skerry.CarryOptions{}); engine.CodeOf(err) != engine.CodeUnsupported {
+		t.Errorf("a source without scans: %v", err)
+	}
+	// An abandoned move leaves a target that nothing can use, and a source that takes writes.
+	weak, _ = openWeak(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var told string
+	o := skerry.CarryOptions{Notice: func(text string) { told = text }}
+	o.Report = func(transfer.Progress) { stop() }
+	if _, err := skerry.Carry(ctx, transfer.Of(src), weak, o); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "refuses writes") {
+		t.Errorf("an interrupted move: %v", err)
+	}
+	if told != "left behind: sessions (2 keys)" {
+		t.Errorf("it tells %q", told)
+	}
+	if _, err := transfer.Abandon(t.Context(), transfer.Of(src), weak); err != nil {
+		t.Fatal(err)
+	}
+	put(t, src, "k\x00plain", plainRecord)
+	if err := move(weak, skerry.CarryOptions{}); engine.CodeOf(err) != engine.CodeInvalid || !strings.Contains(err.Error(), "abandoned") {
+		t.Errorf("a target that was abandoned: %v", err)
+	}
+	if _, err := skerry.Open(weak, skerry.Options{RESP: skerry.Off}); engine.CodeOf(err) != engine.CodeFenced {
+		t.Errorf("a server on it: %v", err)
 	}
 }

@@ -334,11 +334,7 @@ func (l *Loader) Load(ctx context.Context, from []byte, save func(cursor []byte,
 		if err := c.open(ctx); err != nil {
 			return err
 		}
-		n, err := c.define(ctx)
-		if err != nil {
-			return err
-		}
-		if err := save(binary.BigEndian.AppendUint64(slices.Clone(cursor), 0), n); err != nil {
+		if err := c.loadDefinitions(ctx, from, save); err != nil {
 			return err
 		}
 		for _, bucket := range c.buckets {
@@ -349,6 +345,24 @@ func (l *Loader) Load(ctx context.Context, from []byte, save func(cursor []byte,
 			if err := c.loadBucket(ctx, bucket, func(n int) error { return save(at, n) }); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// loadDefinitions copies the series, unless the cursor is after them.
+func (c *loading) loadDefinitions(ctx context.Context, from []byte, save func(cursor []byte, items int) error) error {
+	at := binary.BigEndian.AppendUint64(appendNo(nil, c.no), 0)
+	if string(from) < string(at) {
+		n, err := c.define(ctx)
+		if err != nil {
+			return err
+		}
+		return save(at, n)
+	}
+	for _, err := range c.definitions(ctx) { // for the ids
+		if err != nil {
+			return err
 		}
 	}
 	return nil
