@@ -45,7 +45,12 @@ compared again. When the verb ends, the target is complete: start servers on it 
 clients there. The source keeps refusing writes, so that none is lost.
 
 If the verb is stopped or fails, also because the target is full, run it again with the
-same --from and --to: it continues. Until it has finished, --abandon ends the move.`,
+same --from and --to: it continues. Until it has finished, --abandon ends the move.
+
+Cassandra and a Redis Cluster cannot carry everything. Keys, sessions of SCS and, on
+Cassandra, time series are moved; other sessions are left behind, so that everybody logs in
+again. The move is refused by name if there is other data, unless --leave names it. The
+source refuses writes from the beginning of the copy on, also while the verb is stopped.`,
 	Start: func(app verb.App) verb.Action {
 		o := &moveOptions{}
 		settings := append([]verb.Setting{
