@@ -14,6 +14,7 @@ func emptierCase(e *env) {
 	is("at the start", true)
 	e.put(engine.FenceKey, "x")
 	is("with FenceKey", true)
+	e.update(func(tx engine.Tx) error { return tx.Delete([]byte(engine.FenceKey)) })
 	e.put("a", "")
 	is("with an empty value", false)
 	e.update(func(tx engine.Tx) error { return tx.Delete([]byte("a")) })
