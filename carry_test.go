@@ -17,10 +17,12 @@ import (
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/ci/cassandraserver"
+	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/cassandra"
 	"github.com/skerrydb/skerry/engine/enginetest"
+	"github.com/skerrydb/skerry/engine/redis"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/session"
@@ -213,6 +215,9 @@ func (s *carrySource) same(to engine.Engine) {
 	if b, ok, err := scs.Find(s.token); err != nil || !ok || string(b) != "values" {
 		s.t.Errorf("the session of SCS: %q %v %v", b, ok, err)
 	}
+	if _, ok := to.(engine.SampleStore); !ok {
+		return
+	}
 	theirs := openSeries(s.t, to)
 	from := time.Now().Add(-60 * 24 * time.Hour)
 	for _, c := range carryCollections() {
@@ -311,6 +316,28 @@ func TestCarryToCassandra(t *testing.T) {
 		t.Errorf("a write to the target: %d %s", code, text)
 	}
 	if _, err := s.carry(t.Context(), to, skerry.CarryOptions{}); err == nil || !strings.Contains(err.Error(), "not empty") {
+		t.Errorf("a second move: %v", err)
+	}
+}
+
+// TestCarryToRedisCluster moves random keys; series are refused, and left behind.
+func TestCarryToRedisCluster(t *testing.T) {
+	t.Parallel()
+	nodes := redisserver.Cluster(t, 3)
+	to, err := redis.Open(t.Context(), &url.URL{Scheme: redis.SchemeCluster, Host: nodes[0].Addr(), RawQuery: "prefix=a[*]:"}, redis.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { to.Close() })
+	s := newCarrySource(t)
+	if _, err := s.carry(t.Context(), to, skerry.CarryOptions{}); engine.CodeOf(err) != engine.CodeUnsupported || !strings.Contains(err.Error(), "series (") {
+		t.Errorf("series: %v", err)
+	}
+	if _, err := s.carry(t.Context(), to, skerry.CarryOptions{Leave: []string{"series"}}); err != nil {
+		t.Fatal(err)
+	}
+	s.same(to)
+	if _, err := s.carry(t.Context(), to, skerry.CarryOptions{Leave: []string{"series"}}); err == nil || !strings.Contains(err.Error(), "not empty") {
 		t.Errorf("a second move: %v", err)
 	}
 }
