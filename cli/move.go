@@ -248,7 +248,7 @@ func (o *moveOptions) carryTo(ctx context.Context, p verb.Process, src transfer.
 	}
 	_, err = fmt.Fprintf(p.Stdout, `source: %s takes no more writes; its last position is %d
 target: %s is complete; serve it and direct clients there
-writes were stopped for %v
+writes were stopped for %v, and before if the move was continued
 `, verb.Redacted(o.from), res.From, verb.Redacted(o.to), res.Paused.Round(time.Millisecond))
 	return err
 }

@@ -285,6 +285,8 @@ func (c *carrier) joinCarry(ctx context.Context, about About) error {
 			st = state{Move: newID(), From: c.o.From}
 		case about.Mark.Move != st.Move && (about.Mark.Move != "" || st.Position != 0):
 			return engine.Errorf(engine.CodeInvalid, "the target holds an unfinished move from %s (%s), which is not from this source; use an empty target", st.From, st.Move)
+		case st.Position != 0 && !about.Mark.Fenced:
+			return engine.Errorf(engine.CodeInvalid, "the source has taken writes since this move began to copy; abandon the move and use an empty target")
 		}
 		st.Process = process
 		st.Run++
