@@ -37,6 +37,13 @@ type SampleTables interface {
 	Last(ctx context.Context, id [16]byte, from, to int64, r Read) (SampleRun, error)
 }
 
+// SampleLoader is satisfied by SampleTables that take samples of another engine.
+type SampleLoader interface {
+	// Load is Append for samples that were stored elsewhere at about their own time: it never replaces a sample that
+	// Append has stored since.
+	Load(ctx context.Context, list []SampleRun) error
+}
+
 // SampleSeries is the definition of a series.
 type SampleSeries struct {
 	ID     [16]byte          // of the labels; the caller makes it

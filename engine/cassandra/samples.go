@@ -184,11 +184,28 @@ type part struct {
 
 // Append implements engine.SampleTables.
 func (s *samples) Append(ctx context.Context, list []engine.SampleRun) error {
-	parts := partsOf(list)
 	stamp := s.stamp()
+	return s.store(ctx, list, func(part) int64 { return stamp })
+}
+
+// loadedBefore is how long ago a sample seems to have been written that Load stores, at least: what Append stores is later, also by
+// another clock.
+const loadedBefore = time.Hour
+
+// Load implements engine.SampleLoader. The samples are written as of their own times, so that the compaction by time puts
+// them where those of their age belong.
+func (s *samples) Load(ctx context.Context, list []engine.SampleRun) error {
+	latest := s.e.o.Now().Add(-loadedBefore).UnixMicro()
+	return s.store(ctx, list, func(p part) int64 { return max(1, min(p.times[0]/int64(time.Microsecond), latest)) })
+}
+
+// store writes samples, each part with a timestamp in microseconds.
+func (s *samples) store(ctx context.Context, list []engine.SampleRun, stampOf func(part) int64) error {
+	parts := partsOf(list)
 	now := s.e.o.Now()
 	return s.each(ctx, len(parts), func(ctx context.Context, i int) error {
 		p := parts[i]
+		stamp := stampOf(p)
 		if err := s.storeDay(ctx, p.seriesDay, now, stamp); err != nil {
 			return err
 		}

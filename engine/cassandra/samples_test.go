@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"context"
 	"maps"
 	"math"
 	"slices"
@@ -266,5 +267,39 @@ func TestBypassCache(t *testing.T) {
 				t.Errorf("%s, ScyllaDB %t: %v", name, scylla, c.err)
 			}
 		}
+	}
+}
+
+// TestSamplesLoad: what is loaded replaces no sample that was appended, before or after, and has a write timestamp of its own time.
+func TestSamplesLoad(t *testing.T) {
+	server := cassandraserver.Shared(t)
+	keyspace, done := cassandraserver.Keyspace(t, "meta")
+	defer done()
+	eng := open1(t, server.URL(keyspace), Options{})
+	defer eng.Close()
+	s := openSamples(t, eng, "loaded", 0).(*samples)
+	old, recent := time.Now().Add(-48*time.Hour).UnixNano(), time.Now().UnixNano()
+	write := func(how func(context.Context, []engine.SampleRun) error, v float64, times ...int64) {
+		t.Helper()
+		run := engine.SampleRun{ID: [16]byte{1}, Times: times}
+		for range times {
+			run.Values = append(run.Values, v)
+		}
+		if err := how(t.Context(), []engine.SampleRun{run}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(s.Append, 1, old, recent)
+	write(s.Load, 2, -5, old, old+1, recent, recent+1)
+	write(s.Append, 3, old+1, recent+1)
+	write(s.Load, 4, old+1, recent+1)
+	got, err := s.Read(t.Context(), [16]byte{1}, math.MinInt64, math.MaxInt64, 100, engine.Read{})
+	if err != nil || !slices.Equal(got.Times, []int64{-5, old, old + 1, recent, recent + 1}) || !slices.Equal(got.Values, []float64{2, 1, 3, 1, 3}) {
+		t.Errorf("%v %v: %v", got.Times, got.Values, err)
+	}
+	var stamp int64
+	write(s.Load, 5, old+2)
+	if err := s.e.c.Query("SELECT writetime(value) FROM samples_loaded WHERE series = ? AND day = ? AND at = ?", make16(1), dayOf(old+2), old+2).ScanContext(t.Context(), &stamp); err != nil || stamp != old/1000 {
+		t.Errorf("it was written at %d, want %d: %v", stamp, old/1000, err)
 	}
 }
