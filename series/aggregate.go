@@ -124,9 +124,9 @@ func aggregate(c columns, step int64, aggregates []Aggregate) (times []int64, ou
 
 // window is what is known of the samples of one window.
 type window struct {
-	count                      int
-	sum, min, max, first, last float64
-	sorted                     []float64
+	count                           int
+	sum, avg, min, max, first, last float64
+	sorted                          []float64
 }
 
 func (w *window) set(values []float64, sorted bool) {
@@ -146,7 +146,25 @@ func (w *window) set(values []float64, sorted bool) {
 			w.sorted = append(w.sorted, v)
 		}
 	}
+	w.avg = w.sum / float64(w.count)
+	if math.IsInf(w.sum, 0) && !math.IsInf(w.min, 0) && !math.IsInf(w.max, 0) {
+		w.avg = w.mean(values)
+	}
 	slices.Sort(w.sorted)
+}
+
+// mean returns the mean of values whose sum is too large for a float64.
+func (w *window) mean(values []float64) (m float64) {
+	n := 0.0
+	for _, v := range values {
+		if v != v {
+			continue
+		}
+		n++
+		m += v/n - m/n
+		m = math.Max(w.min, math.Min(w.max, m))
+	}
+	return m
 }
 
 func (w *window) value(a Aggregate) float64 {
@@ -156,7 +174,7 @@ func (w *window) value(a Aggregate) float64 {
 	case kindSum:
 		return w.sum
 	case kindAvg:
-		return w.sum / float64(w.count)
+		return w.avg
 	case kindMin:
 		return w.min
 	case kindMax:

@@ -271,8 +271,8 @@ func (s *Store) room() error {
 	_, h := s.state()
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	if h.pending > MaxHeadSamples {
-		return engine.Errorf(CodeBusy, "collection %s has %d samples that are not compressed yet, over the limit of %d; try again later", s.c.Name, h.pending, MaxHeadSamples)
+	if limit := s.db.o.headSamples; h.pending > limit {
+		return engine.Errorf(CodeBusy, "collection %s has %d samples that are not compressed yet, over the limit of %d; try again later", s.c.Name, h.pending, limit)
 	}
 	return nil
 }

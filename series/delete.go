@@ -2,12 +2,13 @@ package series
 
 import (
 	"context"
+	"slices"
 
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Delete removes the series that match all of match, which is not empty, with all their samples, and returns how many
-// there were. It deletes what was acknowledged before it began. Samples that are written later, of any time, belong to new
+// Delete removes the series that match all of match, with all their samples, and returns how many there were. At least one of
+// match must need a label, as in Prometheus: with {host!="a"} alone, series without a host would go too. It deletes what was acknowledged before it began. Samples that are written later, of any time, belong to new
 // series: Append refuses the old ids with CodeGone, and Define returns new ones.
 //
 // More than MaxDefine series are removed in several transactions. If one fails, Delete returns how many were removed
@@ -16,8 +17,8 @@ import (
 // engine.CodeUnsupported.
 func (s *Store) Delete(ctx context.Context, match []Matcher) (n int, pos engine.Position, err error) {
 	switch {
-	case len(match) == 0:
-		return 0, 0, engine.Errorf(CodeMatcher, "a deletion needs at least one matcher; {__name__=~\".*\"} selects all series")
+	case !slices.ContainsFunc(match, func(m Matcher) bool { return !m.Matches("") }):
+		return 0, 0, engine.Errorf(CodeMatcher, "a deletion needs a matcher that an empty value does not match; {__name__=~\".+\"} selects all series")
 	case s.db.own != nil:
 		return 0, 0, engine.Errorf(engine.CodeUnsupported, "series cannot be deleted from the tables of this engine; delete the rows")
 	}

@@ -21,6 +21,24 @@ func match(t *testing.T, text string) []Matcher {
 	return m
 }
 
+// TestDeleteNeedsLabel: a deletion whose matchers an empty value matches would also delete series without those labels.
+func TestDeleteNeedsLabel(t *testing.T) {
+	e := newExpiring(t, Collection{Name: "c"})
+	e.define("m")
+	for _, text := range []string{"", `{host!="a"}`, `{host=~"a*"}`, `{__name__=~".*"}`, `{a!="b",c=""}`} {
+		var m []Matcher
+		if text != "" {
+			m = match(t, text)
+		}
+		if n, _, err := e.s.Delete(t.Context(), m); n != 0 || engine.CodeOf(err) != CodeMatcher {
+			t.Errorf("%s: %d are deleted, %v", text, n, err)
+		}
+	}
+	if n, _, err := e.s.Delete(t.Context(), match(t, `{__name__=~".+",host!="a"}`)); n != 1 || err != nil {
+		t.Errorf("all series: %d are deleted, %v", n, err)
+	}
+}
+
 // TestDelete: series are deleted at random, while others are written, sealed and merged. What is deleted is gone at once and
 // on every node, and never comes back; what is written afterwards, also at the same times, is there. In the end nothing is
 // left of them.

@@ -134,7 +134,7 @@ func TestFallsBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := s.Watch(nil)
+	w, err := s.Watch(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,9 @@ func (l *Labels) normalize() error {
 	size := 0
 	for i, x := range s {
 		if i > 0 && s[i-1].Name == x.Name {
+			if x.Name == NameLabel {
+				return engine.Errorf(CodeLabels, "the label %s comes twice: it is also the name of the series", NameLabel)
+			}
 			return engine.Errorf(CodeLabels, "the label %s comes twice", show(x.Name))
 		}
 		size += len(x.Name) + len(x.Value) + 4

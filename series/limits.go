@@ -41,6 +41,7 @@ const (
 	workPause         = 2 * time.Second // between looks for work, and after an error
 	checkedWithin     = time.Minute     // before a batch is appended, its samples were within the bounds
 	applyWait         = 5 * time.Second // for a committed batch to be in memory
+	positionWait      = 5 * time.Second // of a read for a position that it asks for
 	sweepAtLeast      = time.Hour       // between looks for series without samples
 	sweepBytes        = 8 << 20         // of blocks that one view of a sweep reads
 	appendTries       = 100             // of a batch while series are removed: CodeBusy

@@ -126,7 +126,7 @@ func (sel *selection) take(h *head) {
 	sel.read = engine.Read{Level: engine.Session, AtLeast: h.pos}
 }
 
-// reach waits until this node has applied what a read asks for.
+// reach waits until this node has applied what a read asks for. It waits only so long for a position that may never come.
 func (s *Store) reach(ctx context.Context, r engine.Read) error {
 	if s.db.own != nil {
 		return s.reachTables(ctx, r)
@@ -137,7 +137,15 @@ func (s *Store) reach(ctx context.Context, r engine.Read) error {
 		if pos, err = s.db.eng.View(ctx, r, func(engine.Tx) error { return nil }); err != nil {
 			return err
 		}
+		return s.db.wait(ctx, pos)
 	}
+	return s.waitFor(ctx, pos)
+}
+
+// waitFor waits for a position, at most Options.positionWait.
+func (s *Store) waitFor(ctx context.Context, pos engine.Position) error {
+	ctx, cancel := context.WithTimeout(ctx, s.db.o.positionWait)
+	defer cancel()
 	return s.db.wait(ctx, pos)
 }
 

@@ -2,6 +2,7 @@ package series
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -141,6 +142,29 @@ func TestAggregates(t *testing.T) {
 					t.Fatalf("%s of %v is %v, want %v", list[j], want[from], got, expected)
 				}
 			}
+		}
+	}
+}
+
+// TestLargeMean: values whose sum is no float64 have a mean all the same.
+func TestLargeMean(t *testing.T) {
+	inf := math.Inf(1)
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{
+		{[]float64{math.MaxFloat64, math.MaxFloat64}, math.MaxFloat64},
+		{[]float64{-math.MaxFloat64, math.NaN(), -math.MaxFloat64, -math.MaxFloat64}, -math.MaxFloat64},
+		{[]float64{inf, 1}, inf},
+		{[]float64{math.MaxFloat64, math.MaxFloat64, -inf}, -inf},
+	} {
+		var in columns
+		for i, v := range c.values {
+			in.add(Sample{int64(i), v})
+		}
+		_, out, err := aggregate(in, 100, []Aggregate{Avg})
+		if err != nil || len(out[0]) != 1 || math.Abs(out[0][0]/c.want-1) > 1e-15 && out[0][0] != c.want {
+			t.Errorf("the mean of %v is %v, want %v: %v", c.values, out, c.want, err)
 		}
 	}
 }
@@ -297,6 +321,48 @@ func TestLimits(t *testing.T) {
 	}
 	if _, err := s.Select(t.Context(), Query{Step: 1, Aggregates: []Aggregate{Avg}}); engine.CodeOf(err) != CodeQueryLimit {
 		t.Errorf("many windows: %v", err)
+	}
+}
+
+// TestFullHead: samples that would not fit in memory are refused, and those that were acknowledged stay.
+func TestFullHead(t *testing.T) {
+	s := open(t, testengine.Open(t, testengine.Options{}), Options{headSamples: 10}, Collection{Name: "c"})[0]
+	ids, err := s.Define(t.Context(), []Labels{labels(t, "m")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := 0
+	for stored <= 100 {
+		var b Batch
+		for i := range 4 {
+			b.Add(ids[0], now.UnixNano()+int64(stored+i), 1)
+		}
+		if _, err = s.Append(t.Context(), &b); err != nil {
+			break
+		}
+		stored += 4
+	}
+	if engine.CodeOf(err) != CodeBusy || stored < 10 {
+		t.Errorf("after %d samples: %v", stored, err)
+	}
+	list, err := s.Select(t.Context(), Query{})
+	if err != nil || len(list) != 1 || len(list[0].Times) != stored {
+		t.Errorf("%d samples were stored; %v %v", stored, list, err)
+	}
+}
+
+// TestPositionNeverReached: a read of a position that the engine does not have ends with a code.
+func TestPositionNeverReached(t *testing.T) {
+	s := open(t, testengine.Open(t, testengine.Options{}), Options{positionWait: time.Millisecond}, Collection{Name: "c"})[0]
+	read := engine.Read{Level: engine.Session, AtLeast: 1 << 40}
+	if _, err := s.Select(t.Context(), Query{Read: read}); !errors.Is(err, engine.ErrPositionTimeout) {
+		t.Errorf("Select: %v", err)
+	}
+	if _, err := s.Latest(t.Context(), nil, 0, read); !errors.Is(err, engine.ErrPositionTimeout) {
+		t.Errorf("Latest: %v", err)
+	}
+	if _, err := s.LabelNames(t.Context(), nil, read); !errors.Is(err, engine.ErrPositionTimeout) {
+		t.Errorf("LabelNames: %v", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +30,9 @@ type Options struct {
 	fanIn      int           // parts of one level that are merged; 0: mergeFanIn
 	pause      time.Duration // between looks for work, and after an error; 0: workPause
 	sweep      int           // bytes that one view of a sweep reads; 0: sweepBytes
+
+	positionWait time.Duration // 0: positionWait
+	headSamples  int           // 0: MaxHeadSamples
 }
 
 // DB is all series of one engine. Its methods are safe for concurrent use. Apart from Use they work only while
@@ -86,6 +90,8 @@ func New(eng engine.Engine, o Options) (*DB, error) {
 	o.fanIn = cmp.Or(o.fanIn, mergeFanIn)
 	o.pause = cmp.Or(o.pause, workPause)
 	o.sweep = cmp.Or(o.sweep, sweepBytes)
+	o.positionWait = cmp.Or(o.positionWait, positionWait)
+	o.headSamples = cmp.Or(o.headSamples, MaxHeadSamples)
 	return &DB{eng: eng, own: own, o: o, feed: follow, byName: map[string]*Store{}, byNo: map[uint32]*Store{}, moved: make(chan struct{}), wake: make(chan struct{}, 1)}, nil
 }
 
@@ -193,7 +199,7 @@ func (db *DB) Collection(name string) (*Store, error) {
 	if db.byName == nil {
 		return nil, db.ended
 	}
-	return nil, engine.Errorf(CodeNoCollection, "there is no collection of series %q; there are: %v", name, db.names())
+	return nil, engine.Errorf(CodeNoCollection, "there is no collection of series %q; there are: %s", name, strings.Join(db.names(), ", "))
 }
 
 // Names returns the names of the collections that are in use, sorted.

@@ -136,7 +136,7 @@ func TestTables(t *testing.T) {
 		t.Errorf("a deletion of rows: %d, %v", n, err)
 	}
 	mine, theirs := define(s, "a", "b"), define(other, "b", "a")
-	w, err := s.Watch(nil)
+	w, err := s.Watch(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

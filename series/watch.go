@@ -26,10 +26,14 @@ type Live struct {
 	Sample
 }
 
-// Watch calls for the samples of series that match all of match, from now on. It must be closed.
-func (s *Store) Watch(match []Matcher) (*Watch, error) {
+// Watch calls for the samples of series that match all of match, from now on. It must be closed. It waits until the series
+// are in memory: those who watch earlier would be told that they have missed samples.
+func (s *Store) Watch(ctx context.Context, match []Matcher) (*Watch, error) {
 	if len(match) > MaxMatchers {
 		return nil, engine.Errorf(engine.CodeLimit, "%d matchers are over the limit of %d", len(match), MaxMatchers)
+	}
+	if err := s.waitFor(ctx, 0); err != nil {
+		return nil, err
 	}
 	_, h := s.state()
 	h.mu.Lock()

@@ -123,12 +123,13 @@ func (p *pairs) goesOn(t *testing.T) {
 }
 
 // TestNodeDies kills one of three nodes in the middle of writes. With consistency quorum they go on, and nothing that was
-// acknowledged is lost or done twice. With consistency all they fail.
+// acknowledged is lost or done twice. With consistency all they fail. Once it is back, reads of one node may be stale, and those of a
+// quorum are not.
 func TestNodeDies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three nodes take a while")
 	}
-	nodes := cassandraserver.Cluster(t, 3)
+	nodes := cassandraserver.Cluster(t, 3, "hinted_handoff_enabled: false")
 	eng := open1(t, nodes[0].URL("quorum"), Options{})
 	defer eng.Close()
 	if !eng.Promises().Durable {
@@ -170,5 +171,26 @@ func TestNodeDies(t *testing.T) {
 	// The third may be stored: on two nodes, which is less than was asked for.
 	if got, err := kept.Read(t.Context(), [16]byte{1}, 1, 4, 10, engine.Read{}); err != nil || !slices.Equal(slices.DeleteFunc(got.Times, func(at int64) bool { return at == 3 }), []int64{1, 2, 4}) {
 		t.Errorf("samples without one node: %v %v", got.Times, err)
+	}
+	nodes[2].Restart(t)
+	stale(t, nodes[2].URL("quorum")+"?dc=dc1&rack=rack3")
+}
+
+// stale reads at level Local from a node that was away while sample 4 was written, and then at Linearizable.
+func stale(t *testing.T, url string) {
+	t.Helper()
+	near := open1(t, url, Options{})
+	defer near.Close()
+	kept := openSamples(t, near, "c", 0)
+	has := func(r engine.Read) bool {
+		got, err := kept.Read(t.Context(), [16]byte{1}, 1, 4, 10, r)
+		if err != nil {
+			t.Fatalf("samples with the third node back: %v", err)
+		}
+		return slices.Contains(got.Times, 4)
+	}
+	eventually.True(t, "a read at level Local is from the node itself, which lacks a sample", func() bool { return !has(engine.Read{Level: engine.Local}) })
+	if !has(engine.Read{}) {
+		t.Error("a linearizable read lacks a sample that was acknowledged")
 	}
 }

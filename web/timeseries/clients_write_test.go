@@ -115,7 +115,7 @@ func TestClientPartial(t *testing.T) {
 			points = append(points, point{Measurement: "m", Fields: map[string]any{"f": float64(i) + 0.5}, Time: sec})
 		}
 		r := c.run(t, s.url, clientWrite{token, "c", "s", points})[0]
-		if r.OK || !slices.Equal(r.Failed, []int{400}) || !strings.Contains(r.Message, "partial write: 2 lines were refused and 2 stored; line 2: ") {
+		if r.OK || !slices.Equal(r.Failed, []int{400}) || !strings.Contains(r.Message, "partial write: refused 2 and stored 2 of the lines; line 2: ") {
 			t.Errorf("%+v", r)
 		}
 		for _, text := range []string{`{"line":2,"code":"series_too_new","detail":"`, `{"line":4,"code":"series_too_new","detail":"`, `"code":"series_partial"`} {

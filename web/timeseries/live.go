@@ -31,7 +31,7 @@ func (f *Face) live(c *web.Context) error {
 		return err
 	}
 	defer leave()
-	w, err := store.Watch(match)
+	w, err := store.Watch(c, match)
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,11 @@ func (f *Face) labels(c *web.Context) error {
 	return c.JSON(http.StatusOK, map[string]any{"labels": list})
 }
 
+// selector returns the matchers of ?match=, nil without it.
 func selector(c *web.Context) ([]series.Matcher, error) {
+	if n := len(c.Request.URL.Query()["match"]); n > 1 {
+		return nil, engine.Errorf(engine.CodeInvalid, "the parameter match comes %d times, and may come once", n)
+	}
 	text := c.Query("match").String()
 	if len(text) > MaxTermBytes {
 		return nil, engine.Errorf(engine.CodeLimit, "the parameter match has %d bytes, over the limit of %d", len(text), MaxTermBytes)
@@ -166,7 +170,7 @@ func parseTime(name, text string, now time.Time) (time.Time, error) {
 func parseDuration(name, text string) (time.Duration, error) {
 	d, err := duration(text)
 	if err != nil || d <= 0 {
-		return 0, engine.Errorf(engine.CodeInvalid, "the parameter %s %.40q is not a duration like 30s, 5m, 1h or 7d", name, text)
+		return 0, engine.Errorf(engine.CodeInvalid, "the parameter %s %.40q is not a positive duration like 30s, 5m, 1h or 7d", name, text)
 	}
 	return d, nil
 }

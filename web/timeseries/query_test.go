@@ -83,7 +83,7 @@ func TestTimes(t *testing.T) {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
 	}
-	for _, query := range []string{"from=x", "from=NaN", "to=1e300", "from=-NaNd", "from=-Infd", "from=--1d", "from=-99999999w", "from=2&to=1", "step=0s", "step=-1m", "step=x", "step=NaNd", "agg=avg", "step=1m&agg=", "step=1m&agg=nope", "step=1m&agg=p101", "step=1m&agg=pNaN", "position=x",
+	for _, query := range []string{"from=x", "from=NaN", "to=1e300", "from=-NaNd", "from=-Infd", "from=--1d", "from=-99999999w", "from=2&to=1", "step=0s", "step=-1m", "step=x", "step=NaNd", "agg=avg", "step=1m&agg=", "step=1m&agg=nope", "step=1m&agg=p101", "step=1m&agg=pNaN", "position=x", "match=a&match=b",
 		"step=1m&agg=" + strings.Repeat("avg,", 20) + "avg"} {
 		if query == "step=1m&agg=" { // the average
 			s.ask("GET", "/series/c?"+query, "").is(200, `"avg"`)

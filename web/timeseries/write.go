@@ -28,31 +28,36 @@ const busyAgain = "2"
 const skippedHeader = "X-Skerry-Skipped-Strings"
 
 func (f *Face) writeV1(c *web.Context) error {
-	return f.write(c, c.Query("db").String(), map[string]time.Duration{
+	return f.write(c, "db", "n, ns, u, us, µ, ms, s, m or h", map[string]time.Duration{
 		"": 1, "n": 1, "ns": 1, "u": time.Microsecond, "us": time.Microsecond, "µ": time.Microsecond,
 		"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour,
 	})
 }
 
 func (f *Face) writeV2(c *web.Context) error {
-	return f.write(c, c.Query("bucket").String(), map[string]time.Duration{
+	return f.write(c, "bucket", "ns, us, ms or s", map[string]time.Duration{
 		"": 1, "ns": 1, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
 	})
 }
 
-func (f *Face) write(c *web.Context, collection string, precisions map[string]time.Duration) error {
-	return problem.ForInfluxDB(f.writeLines(c, collection, precisions))
+func (f *Face) write(c *web.Context, parameter, names string, precisions map[string]time.Duration) error {
+	return problem.ForInfluxDB(f.writeLines(c, parameter, names, precisions))
 }
 
-// writeLines stores the lines of a body. Lines that are refused do not prevent the others from being stored.
-func (f *Face) writeLines(c *web.Context, collection string, precisions map[string]time.Duration) error {
+// writeLines stores the lines of a body. Lines that are refused do not prevent the others from being stored. The parameter names the
+// collection; names are those of precisions, as errors list them.
+func (f *Face) writeLines(c *web.Context, parameter, names string, precisions map[string]time.Duration) error {
+	collection := c.Query(parameter).String()
+	if collection == "" {
+		return engine.Errorf(engine.CodeInvalid, "the parameter %s, which names the collection, is missing", parameter)
+	}
 	store, err := f.store(c, collection, true)
 	if err != nil {
 		return err
 	}
 	precision, ok := precisions[c.Query("precision").String()]
 	if !ok {
-		return engine.Errorf(engine.CodeInvalid, "the precision %.20q is not one of ns, us, ms and s", c.Query("precision").String())
+		return engine.Errorf(engine.CodeInvalid, "the precision %.20q is not one of %s", c.Query("precision").String(), names)
 	}
 	body, err := c.ReadBody()
 	if err != nil {
@@ -283,7 +288,7 @@ func (w *writer) refuse(err error) {
 
 // report responds with the lines that were refused.
 func (w *writer) report(c *web.Context) error {
-	text := fmt.Sprintf("partial write: %d lines were refused and %d stored; line %d: %s", w.refused, w.stored, w.faults[0].Line, w.faults[0].Detail)
+	text := fmt.Sprintf("partial write: refused %d and stored %d of the lines; line %d: %s", w.refused, w.stored, w.faults[0].Line, w.faults[0].Detail)
 	p := problem.Problem{Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Code: series.CodePartial, Detail: text, RequestID: c.RequestID()}
 	p.Repeat()
 	return c.JSON(http.StatusBadRequest, struct {

@@ -284,8 +284,8 @@ func TestWho(t *testing.T) {
 	s.ask("GET", "/series", "").is(200, `{"collections":[]}`)
 	s.ask("GET", "/series", "", root...).is(200, `"name":"c","series":1`, `"name":"d"`)
 
-	s.ask("POST", "/write?db=x", line, root...).is(404, "series_no_collection", "[c d]")
-	s.ask("POST", "/write", line, root...).is(404, "series_no_collection")
+	s.ask("POST", "/write?db=x", line, root...).is(404, "series_no_collection", "there are: c, d")
+	s.ask("POST", "/write", line, root...).is(400, "the parameter db")
 	s.ask("GET", "/series/x", "", root...).is(404, "series_no_collection")
 	s.ask("GET", "/write", "", root...).is(405)
 }

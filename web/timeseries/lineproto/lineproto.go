@@ -248,5 +248,5 @@ func timestamp(line []byte, at int, precision time.Duration, l *Line) error {
 		}
 		return nil
 	}
-	return fault(at, "timestamp %.60s overflows int64 in nanoseconds", line[at:end])
+	return fault(at, "timestamp %.60s overflows int64 in nanoseconds; check the precision", line[at:end])
 }

@@ -171,10 +171,10 @@ var bad = []struct {
 	{`m a=1 1e9 `, 6, `timestamp "1e9" is not an integer`},
 	{`m a=1 5 6`, 6, `timestamp "5 6" is not an integer`},
 	{`m a=1 b=2`, 6, `timestamp "b=2" is not an integer`},
-	{`m a=1 9223372036854775808`, 6, `timestamp 9223372036854775808 overflows int64 in nanoseconds`},
-	{`m a=1 -9223372036854775809`, 6, `timestamp -9223372036854775809 overflows int64 in nanoseconds`},
-	{`m a=1 99999999999999999999999999`, 6, `timestamp 99999999999999999999999999 overflows int64 in nanoseconds`},
-	{`m a=1 18446744073709551617`, 6, `timestamp 18446744073709551617 overflows int64 in nanoseconds`},
+	{`m a=1 9223372036854775808`, 6, `timestamp 9223372036854775808 overflows int64 in nanoseconds; check the precision`},
+	{`m a=1 -9223372036854775809`, 6, `timestamp -9223372036854775809 overflows int64 in nanoseconds; check the precision`},
+	{`m a=1 99999999999999999999999999`, 6, `timestamp 99999999999999999999999999 overflows int64 in nanoseconds; check the precision`},
+	{`m a=1 18446744073709551617`, 6, `timestamp 18446744073709551617 overflows int64 in nanoseconds; check the precision`},
 
 	// found by SplitSeries
 	{`m, a=1`, 2, `tag is missing`},
