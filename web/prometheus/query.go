@@ -76,6 +76,9 @@ func (f *Face) run(r *request, query func(ctx context.Context, text string) (pro
 		r.Header().Set("Retry-After", busyAgain)
 		return nil, engine.Errorf(series.CodeBusy, "%d queries run already, as many as may at once", MaxQueries)
 	}
+	if r.form("query") == "" {
+		return nil, bad("the parameter query is required")
+	}
 	q, err := query(r, r.form("query"))
 	if err != nil {
 		return nil, bad("%v", err)
