@@ -153,13 +153,16 @@ func (f *search) choose(all []query.Bound, bounded bool) (err error) {
 	if f.ways, err = f.accesses(f.tx, f.c, f.bounds, bounded); err != nil {
 		return err
 	}
-	if !bounded && f.Past == nil && !f.ways[0].byID {
+	if !bounded && f.Past == nil && (len(f.ways) == 0 || !f.ways[0].byID) {
 		unions, never, err := f.unions(all)
 		if err != nil || never {
 			f.ways = nil
 			return err
 		}
 		f.ways = append(f.ways, unions...)
+	}
+	if len(f.ways) == 0 {
+		return f.noPath()
 	}
 	f.rank(f.ways)
 	return nil
@@ -398,11 +401,11 @@ func (f *search) docs(a *access) iter.Seq2[*Doc, error] {
 // within yields the records of the search in one range.
 func (f *search) within(a *access, x span) iter.Seq2[*Doc, error] {
 	return func(yield func(*Doc, error) bool) {
-		scan := f.tx.Scan
-		if a.back {
-			scan = f.tx.ScanBack
+		pairs := f.readPath
+		if !f.c.parted() {
+			pairs = f.readKeys
 		}
-		for p, err := range scan(x.lo, x.hi) {
+		for p, err := range pairs(a, x) {
 			var d *Doc
 			if err == nil {
 				d, err = f.load(a, p)
@@ -412,6 +415,11 @@ func (f *search) within(a *access, x span) iter.Seq2[*Doc, error] {
 			}
 		}
 	}
+}
+
+// readKeys yields the keys in a range, in the order of the way.
+func (f *search) readKeys(a *access, x span) iter.Seq2[engine.Pair, error] {
+	return scan(f.tx, x.lo, x.hi, a.back)
 }
 
 // load returns the record that a pair of keys and values is or leads to; nil if it is not of the search.
@@ -435,7 +443,13 @@ func (f *search) load(a *access, p engine.Pair) (*Doc, error) {
 			if f.seen[id] {
 				return nil, nil
 			}
-			d, err = Get(f.tx, f.c, id)
+			if f.c.parted() {
+				if d, err = f.atEntry(a, p.Key, id); d == nil {
+					return nil, err
+				}
+			} else {
+				d, err = Get(f.tx, f.c, id)
+			}
 		}
 		if d == nil && err == nil {
 			err = engine.Errorf(engine.CodeCorrupt, "index %s of %s has record %s, which does not exist", a.index.Name, f.c.Name, id)
