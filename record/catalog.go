@@ -1,9 +1,7 @@
 package record
 
 import (
-	"context"
 	"fmt"
-	"slices"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/expr"
@@ -103,21 +101,6 @@ func (db *DB) load(tx engine.Tx) (*catalog, error) {
 	c := newCatalog(epoch, all)
 	db.catalog.Store(c)
 	return c, nil
-}
-
-// describe does what settle does, before a transaction of an engine whose transactions cannot change collections and records.
-func (db *DB) describe(ctx context.Context) error {
-	if db.parted == nil {
-		return nil
-	}
-	known := db.catalog.Load()
-	if known != nil && !slices.ContainsFunc(db.definitions(), func(k *schema.Compiled) bool { return known.byName[k.Name] == nil }) {
-		return nil
-	}
-	return db.parted.UpdateCatalog(ctx, func(tx engine.Tx) error {
-		_, err := db.settle(tx)
-		return err
-	})
 }
 
 // settle stores the collections that the program defines and the store lacks, and returns all collections.

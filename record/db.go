@@ -42,7 +42,7 @@ type Passwords interface {
 type DB struct {
 	eng     engine.Engine
 	parted  *keys.Parted // eng, if it keeps each record in a partition of its own; nil: it does not
-	lacks   error // what Define returns; nil: the engine can have records
+	lacks   error        // what Define returns; nil: the engine can have records
 	o       Options
 	catalog atomic.Pointer[catalog] // the last one that was used
 	wake    chan struct{}           // of Run

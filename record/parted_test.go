@@ -92,20 +92,3 @@ func TestPartedLife(t *testing.T) {
 		return err
 	})
 }
-
-// list returns the ids that a query finds.
-func list(t *testing.T, db *DB, filter, sort string) (ids []string, err error) {
-	t.Helper()
-	_, err = db.View(t.Context(), engine.Read{}, Program(), func(tx *Tx) error {
-		ids = nil
-		p, err := tx.List("notes", Query{Filter: filter, Sort: sort})
-		if err != nil {
-			return err
-		}
-		for _, r := range p.Items {
-			ids = append(ids, r.ID)
-		}
-		return nil
-	})
-	return ids, err
-}

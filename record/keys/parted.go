@@ -320,7 +320,9 @@ func (parted) Referring(_ engine.Tx, c *Collection, _ int, _ value.Value, _ int)
 }
 
 // Build implements Driver.
-func (parted) Build(_ engine.Tx, c *Collection, _ *Doc) error { return c.refused("indexes that are built later") }
+func (parted) Build(_ engine.Tx, c *Collection, _ *Doc) error {
+	return c.refused("indexes that are built later")
+}
 
 // Sweep implements Driver.
 func (parted) Sweep(engine.Tx, uint32, uint16) (int, error) { return 0, errParted }
@@ -470,4 +472,3 @@ func (f *search) atEntry(a *access, key []byte, id string) (*Doc, error) {
 
 // maxStale is how many stale entries a view removes.
 const maxStale = 100
-

@@ -2,8 +2,10 @@ package keys
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"iter"
 	"maps"
@@ -108,11 +110,7 @@ func (p *Parted) UpdateCatalog(ctx context.Context, fn func(engine.Tx) error) er
 		if err := fn(t); err != nil || !t.described {
 			return err
 		}
-		text, err := json.Marshal(t.catalog)
-		if err != nil {
-			return err
-		}
-		return tx.Put(catalogKey, text)
+		return t.writeCatalog(tx)
 	})
 	return err
 }
@@ -139,13 +137,16 @@ type partedTx struct {
 	describes bool   // the catalog may be changed
 	described bool   // it was
 	record    string // the tag of the record that an Update has used; "": none
-	crossed   error
+	crossed   error  // why the transaction cannot commit
 
 	insert, obsolete []engine.PathEntry
 }
 
 // catalogKey is the key of the descriptions of all collections. Do not change it.
 var catalogKey = []byte{keyspace.Records, '{', 'r', 'e', 'c', '}'}
+
+// Break implements engine.Breaker.
+func (t *partedTx) Break(err error) { t.crossed = cmp.Or(t.crossed, err) }
 
 // partedOf returns the transaction of a Parted.
 func partedOf(tx engine.Tx) (*partedTx, error) {
@@ -165,10 +166,31 @@ func (t *partedTx) readCatalog(tx engine.Tx) error {
 	if !ok {
 		return nil
 	}
-	if err := json.Unmarshal(val, &t.catalog); err != nil {
+	stored := map[string][]byte{}
+	if err := json.Unmarshal(val, &stored); err != nil {
 		return engine.Errorf(engine.CodeCorrupt, "record: read the descriptions of collections: %w", err)
 	}
+	for name, b := range stored {
+		key, err := hex.DecodeString(name)
+		if err != nil {
+			return engine.Errorf(engine.CodeCorrupt, "record: read the descriptions of collections: %w", err)
+		}
+		t.catalog[string(key)] = b
+	}
 	return nil
+}
+
+// writeCatalog stores the descriptions of collections: a JSON object by the hexadecimal keys, with the values in base64.
+func (t *partedTx) writeCatalog(tx engine.Tx) error {
+	stored := map[string][]byte{}
+	for key, val := range t.catalog {
+		stored[hex.EncodeToString([]byte(key))] = val
+	}
+	text, err := json.Marshal(stored)
+	if err != nil {
+		return err
+	}
+	return tx.Put(catalogKey, text)
 }
 
 // Attached implements engine.Attacher.
@@ -241,7 +263,7 @@ func (t *partedTx) GetMany(keys [][]byte) ([][]byte, error) {
 // Put implements engine.Tx.
 func (t *partedTx) Put(key, val []byte) error {
 	if inCatalog(key) {
-		if !t.describes || key[1] == workKeys || key[1] == versionKeys { // there are no migrations, and these are no texts
+		if !t.describes {
 			return errDescribed
 		}
 		t.described = true
@@ -275,23 +297,27 @@ func (t *partedTx) Delete(key []byte) error {
 }
 
 // Scan implements engine.Tx. Only descriptions can be scanned.
-func (t *partedTx) Scan(lo, hi []byte) iter.Seq2[engine.Pair, error] {
+func (t *partedTx) Scan(lo, hi []byte) iter.Seq2[engine.Pair, error] { return t.scan(lo, hi, false) }
+
+// ScanBack implements engine.Tx.
+func (t *partedTx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] { return t.scan(lo, hi, true) }
+
+func (t *partedTx) scan(lo, hi []byte, back bool) iter.Seq2[engine.Pair, error] {
 	return func(yield func(engine.Pair, error) bool) {
 		if !inCatalog(lo) {
 			yield(engine.Pair{}, errParted)
 			return
 		}
-		for _, key := range slices.Sorted(maps.Keys(t.catalog)) {
+		all := slices.Sorted(maps.Keys(t.catalog))
+		if back {
+			slices.Reverse(all)
+		}
+		for _, key := range all {
 			if key >= string(lo) && (hi == nil || key < string(hi)) && !yield(engine.Pair{Key: []byte(key), Val: t.catalog[key]}, nil) {
 				return
 			}
 		}
 	}
-}
-
-// ScanBack implements engine.Tx.
-func (t *partedTx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] {
-	return func(yield func(engine.Pair, error) bool) { yield(engine.Pair{}, errParted) }
 }
 
 // rangeOf reads keys of the access paths.

@@ -1,0 +1,56 @@
+package record
+
+import (
+	"context"
+	"slices"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record/schema"
+)
+
+// On an engine.PathStore each record is in a partition of its own, and a transaction changes one record; see keys.Parted.
+
+// refuses returns the error of what needs more than one record, if each is in a partition of its own.
+func (db *DB) refuses(what string) error {
+	if db.parted == nil {
+		return nil
+	}
+	return engine.Errorf(engine.CodeUnsupported, "%s: not on this engine, which keeps each record in a partition of its own and knows nothing of all of them", what)
+}
+
+// describe does what settle does, before a transaction of an engine whose transactions cannot change collections and records.
+func (db *DB) describe(ctx context.Context) error {
+	if db.parted == nil {
+		return nil
+	}
+	known := db.catalog.Load()
+	if known != nil && !slices.ContainsFunc(db.definitions(), func(k *schema.Compiled) bool { return known.byName[k.Name] == nil }) {
+		return nil
+	}
+	return db.updateCatalog(ctx, func(tx engine.Tx) error {
+		_, err := db.settle(tx)
+		return err
+	})
+}
+
+// updateCatalog runs a transaction that changes the descriptions of collections.
+func (db *DB) updateCatalog(ctx context.Context, fn func(engine.Tx) error) error {
+	if db.parted != nil {
+		return db.parted.UpdateCatalog(ctx, fn)
+	}
+	_, err := db.eng.Update(ctx, fn)
+	return err
+}
+
+// refusesSteps returns the error for the first step of a migration that needs all records of the collection, if each is in a
+// partition of its own.
+func (db *DB) refusesSteps(steps []schema.Step) error {
+	for _, s := range steps {
+		if s.Loses || s.Rewrites() || s.Kind == schema.AddIndex || s.Kind == schema.DropIndex || s.Kind == schema.DropCollection {
+			if err := db.refuses("migration of collection " + s.Collection + " (" + s.Text + ")"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
