@@ -4,16 +4,15 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// openParted opens the records of an engine that keeps each in a partition, and skips the test on others.
+// openParted opens the records of an engine that keeps each in a partition: that of testengine.Env, or else one in memory.
 func openParted(t *testing.T) *DB {
 	t.Helper()
-	eng := testengine.Open(t, testengine.Options{})
-	if _, ok := eng.(engine.PathStore); !ok {
-		t.Skip("the engine is no engine.PathStore")
+	var eng engine.Engine = newPartitions(t)
+	if own, ok := eng.(*partitions).Engine.(engine.PathStore); ok {
+		eng = own
 	}
 	db, err := Open(eng, Options{})
 	if err != nil {
@@ -22,6 +21,7 @@ func openParted(t *testing.T) *DB {
 	return db
 }
 
+// notes is a collection with an access path.
 func notes() schema.Collection {
 	return schema.Collection{
 		Name:   "notes",
