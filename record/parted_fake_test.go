@@ -237,3 +237,32 @@ func TestForcedPurge(t *testing.T) {
 		t.Errorf("%d entries of one record", n)
 	}
 }
+
+// TestForcedStaleEntries: a record that several entries lead to is found once, where it is, and the other entries are removed.
+func TestForcedStaleEntries(t *testing.T) {
+	db, p := openFake(t)
+	must(t, own(db, "a", "anna"))
+	must(t, own(db, "b", "anna"))
+	p.hold = true
+	for _, n := range []string{"3", "5", "1"} {
+		_, err := db.Update(t.Context(), Program(), func(tx *Tx) error {
+			_, err := tx.Update("notes", "a", []byte(`{"n":`+n+`}`), 0)
+			return err
+		})
+		must(t, err)
+	}
+	p.hold, p.held = false, nil // they never arrive
+	owned(t, db, "anna", "a", "b")
+	if n := p.alive(); n != 2 {
+		t.Errorf("%d entries of two records", n)
+	}
+	p.fail = errors.New("the process died")
+	if own(db, "b", "bert") == nil {
+		t.Fatal("the change was made")
+	}
+	must(t, own(db, "b", "cleo")) // the same revision
+	owned(t, db, "bert")
+	if n := p.alive(); n != 2 {
+		t.Errorf("%d entries of two records", n)
+	}
+}
