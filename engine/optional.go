@@ -13,7 +13,7 @@ import (
 // it with CodeUnsupported. Each has a case in engine/enginetest, which an engine
 // without it skips by name.
 //
-//	Engine  Eacher Preparer Positioner Raiser Meter Backuper Stopper Clustered Advertiser HandOverer
+//	Engine  SampleStore PathStore Eacher Preparer Positioner Raiser Meter Backuper Stopper Clustered Advertiser HandOverer
 //	Tx      Ranker Savepointer Breaker Expirer ManyGetter Expecter Attacher
 
 // Eacher is satisfied by engines that accept many small transactions in one call,

@@ -45,15 +45,19 @@ const removing = 2 * time.Second
 // table returns the table of access paths.
 func (p *Parted) table(ctx context.Context) (engine.Paths, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.paths != nil {
-		return p.paths, nil
+	t := p.paths
+	p.mu.Unlock()
+	if t != nil {
+		return t, nil
 	}
 	t, err := p.Paths(ctx)
-	if err == nil {
-		p.paths = t
+	if err != nil {
+		return nil, err
 	}
-	return t, err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paths = t
+	return t, nil
 }
 
 // View implements engine.Engine.

@@ -1,0 +1,64 @@
+package skerry_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/cassandraserver"
+	"github.com/skerrydb/skerry/engine/cassandra"
+	"github.com/skerrydb/skerry/record/schema"
+)
+
+// TestRecordsOnCassandra: two servers on one keyspace have the same records over HTTP, with their history and access paths.
+func TestRecordsOnCassandra(t *testing.T) {
+	t.Parallel()
+	u := &url.URL{Scheme: cassandra.Scheme, Host: cassandraserver.Start(t).Addr(), Path: "/skerry"}
+	serve := func() string {
+		eng, err := cassandra.Open(t.Context(), u, cassandra.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := eng.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		s, _, _ := start(t, eng, application(func(s *skerry.Services) {
+			err := s.Records.Define(schema.Collection{
+				Name: "notes", Fields: []schema.Field{{Name: "owner", Type: schema.Text}, {Name: "n", Type: schema.Int}},
+				Indexes: []schema.Index{{Name: "by_owner", Fields: []schema.IndexField{{Name: "owner"}, {Name: "n"}}}},
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}))
+		return s.AdminURL() + "/api/notes"
+	}
+	one, two := serve(), serve()
+	for _, c := range []struct {
+		method, url, body string
+		status            int
+		text              string
+	}{
+		{"GET", two + "?filter=" + url.QueryEscape(`owner = "anna"`), "", http.StatusOK, `"items":[]`}, // it is not stored yet
+		{"POST", one, `{"id":"a","data":{"owner":"anna","n":1}}`, http.StatusCreated, `"rev":1`},
+		{"PATCH", two + "/a", `{"data":{"n":2}}`, http.StatusOK, `"rev":2`},
+		{"GET", one + "/a", "", http.StatusOK, `"n":2`},
+		{"GET", one + "/a/history", "", http.StatusOK, `"rev":2`},
+		{"GET", two + "?filter=" + url.QueryEscape(`owner = "anna"`), "", http.StatusOK, `"id":"a"`},
+		{"GET", two + "?filter=" + url.QueryEscape(`owner = "bert"`), "", http.StatusOK, `"items":[]`},
+		{"GET", two, "", http.StatusUnprocessableEntity, `no_access_path`},
+		{"GET", two + "?filter=" + url.QueryEscape(`n = 2`), "", http.StatusUnprocessableEntity, `declare an index on (n)`},
+		{"DELETE", two + "/a", "", http.StatusNoContent, ""},
+		{"GET", one + "/a", "", http.StatusNotFound, "record_not_found"},
+	} {
+		code, text := request(t, c.method, c.url, strings.NewReader(c.body))
+		if code != c.status || !strings.Contains(text, c.text) {
+			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.url, code, text, c.status, c.text)
+		}
+	}
+}
