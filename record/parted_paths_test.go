@@ -172,8 +172,8 @@ func redefined(t *testing.T, db *DB, c schema.Collection) *DB {
 	return other
 }
 
-// TestPartedRefusals: what needs several partitions is refused by name, when collections are defined if possible.
-func TestPartedRefusals(t *testing.T) {
+// TestPartedDefine: a collection that would need several partitions is refused by name when it is defined.
+func TestPartedDefine(t *testing.T) {
 	db := openParted(t)
 	for _, c := range []struct {
 		change func(*schema.Collection)
@@ -191,6 +191,11 @@ func TestPartedRefusals(t *testing.T) {
 			t.Errorf("Define: %v, want %s", err, c.text)
 		}
 	}
+}
+
+// TestPartedRefusals: what needs several partitions is refused.
+func TestPartedRefusals(t *testing.T) {
+	db := openParted(t)
 	if err := db.Define(notes()); err != nil {
 		t.Fatal(err)
 	}
