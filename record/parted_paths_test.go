@@ -199,9 +199,6 @@ func TestPartedRefusals(t *testing.T) {
 	if err := db.Define(notes()); err != nil {
 		t.Fatal(err)
 	}
-	put := func(id string) func(tx *Tx) error {
-		return func(tx *Tx) error { _, err := tx.Create("notes", id, []byte(`{"owner":"anna"}`)); return err }
-	}
 	if _, err := db.Update(t.Context(), Program(), put("a")); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +249,15 @@ func TestPartedRefusals(t *testing.T) {
 			return err
 		})
 	}
-	_, err = db.Update(t.Context(), Program(), func(tx *Tx) error {
+}
+
+// TestPartedCrossing: a transaction that changes two records changes none, even if its function ignores the error.
+func TestPartedCrossing(t *testing.T) {
+	db := openParted(t)
+	if err := db.Define(notes()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := db.Update(t.Context(), Program(), func(tx *Tx) error {
 		if err := put("b")(tx); err != nil {
 			return err
 		}
@@ -264,5 +269,13 @@ func TestPartedRefusals(t *testing.T) {
 	}
 	if _, err := db.View(t.Context(), engine.Read{}, Program(), func(tx *Tx) error { _, err := tx.Get("notes", "b"); return err }); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a record of a refused transaction: %v", err)
+	}
+}
+
+// put returns a function that creates a note.
+func put(id string) func(tx *Tx) error {
+	return func(tx *Tx) error {
+		_, err := tx.Create("notes", id, []byte(`{"owner":"anna"}`))
+		return err
 	}
 }
