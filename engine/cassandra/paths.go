@@ -36,6 +36,9 @@ func (e *db) Paths(ctx context.Context) (engine.Paths, error) {
 	if errors.Is(err, gocql.ErrNotFound) {
 		err = create(ctx, e.c, e.c.GetHosts(), fmt.Sprintf(createPaths, e.keyspace))
 	}
+	if err == nil {
+		err = e.c.AwaitSchemaAgreement(ctx) // another process may have just created it
+	}
 	if err != nil {
 		return nil, e.fault(ctx, err)
 	}

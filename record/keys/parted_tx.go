@@ -32,22 +32,30 @@ import (
 type Parted struct {
 	engine.PathStore
 
+	opening chan struct{} // has an element while the table is opened
+
 	mu    sync.Mutex
 	paths engine.Paths // nil: not opened yet; mu guards it
 }
 
 // NewParted returns the records on eng.
-func NewParted(eng engine.PathStore) *Parted { return &Parted{PathStore: eng} }
+func NewParted(eng engine.PathStore) *Parted { return &Parted{PathStore: eng, opening: make(chan struct{}, 1)} }
 
 // removing is how long the removal of entries may delay a transaction that is committed.
 const removing = 2 * time.Second
 
 // table returns the table of access paths.
 func (p *Parted) table(ctx context.Context) (engine.Paths, error) {
-	p.mu.Lock()
-	t := p.paths
-	p.mu.Unlock()
-	if t != nil {
+	if t := p.opened(); t != nil {
+		return t, nil
+	}
+	select {
+	case p.opening <- struct{}{}:
+		defer func() { <-p.opening }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if t := p.opened(); t != nil {
 		return t, nil
 	}
 	t, err := p.Paths(ctx)
@@ -58,6 +66,13 @@ func (p *Parted) table(ctx context.Context) (engine.Paths, error) {
 	defer p.mu.Unlock()
 	p.paths = t
 	return t, nil
+}
+
+// opened returns the table, nil if it is not open yet.
+func (p *Parted) opened() engine.Paths {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.paths
 }
 
 // View implements engine.Engine.
