@@ -39,7 +39,9 @@ type Parted struct {
 }
 
 // NewParted returns the records on eng.
-func NewParted(eng engine.PathStore) *Parted { return &Parted{PathStore: eng, opening: make(chan struct{}, 1)} }
+func NewParted(eng engine.PathStore) *Parted {
+	return &Parted{PathStore: eng, opening: make(chan struct{}, 1)}
+}
 
 // removing is how long the removal of entries may delay a transaction that is committed.
 const removing = 2 * time.Second
