@@ -160,10 +160,10 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth cache engine feed gate kv mail proc record record/keys record/schema resp series session transfer web web/acme web/api web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
+	".": {code: "auth cache engine feed gate keyspace kv mail proc record record/keys record/schema resp series session transfer web web/acme web/api web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
 	"cli": {
 		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/cassandra engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
-		tests: "auth ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes
+		tests: "auth ci/cassandraserver ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/verb":        {code: ". engine engine/embedded proc series suggest web/api github.com/BurntSushi/toml"},
 	"cli/verify":      {code: "cli/serve cli/verb engine engine/enginetest proc/procvet workload"},

@@ -32,7 +32,7 @@ func (s *Server) openSeries() (c capability, err error) {
 		}
 		c.routes = append(c.routes, api.Route{Methods: r.Methods(), Path: r.Path, Handle: r.Handle, MaxBody: r.MaxBody, Text: r.Text})
 	}
-	c.routes = append(c.routes, api.Route{Methods: "GET, HEAD", Path: timeseries.Below + "{path}", Handle: face.ServeBelow})
+	c.routes = append(c.routes, api.Route{Methods: "GET, HEAD, DELETE", Path: timeseries.Below + "{path}", Handle: face.ServeBelow})
 	c.run, c.metrics = db.Run, db.Metrics
 	return c, nil
 }

@@ -36,8 +36,7 @@ func Needs() []Need {
 
 // openTransfers serves the data to `skerry move`, and refuses an engine whose data is not complete.
 func (s *Server) openTransfers() (c capability, err error) {
-	p := s.eng.Promises()
-	if p.Fence && s.cluster == nil {
+	if s.cluster == nil {
 		if _, err := s.eng.View(context.Background(), engine.Read{}, unfinished); err != nil {
 			return c, err
 		}

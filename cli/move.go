@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/cli/serve"
 	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
@@ -27,6 +30,7 @@ type moveOptions struct {
 	to      *url.URL
 	abandon bool
 	json    bool
+	carry   skerry.CarryOptions // for a target that cannot carry everything
 }
 
 var moveVerb = verb.Verb{
@@ -41,13 +45,23 @@ compared again. When the verb ends, the target is complete: start servers on it 
 clients there. The source keeps refusing writes, so that none is lost.
 
 If the verb is stopped or fails, also because the target is full, run it again with the
-same --from and --to: it continues. Until it has finished, --abandon ends the move.`,
+same --from and --to: it continues. Until it has finished, --abandon ends the move.
+
+Cassandra and a Redis Cluster cannot carry everything. Keys, sessions of SCS and, on
+Cassandra, time series are moved; other sessions are left behind, so that everybody logs in
+again. The move is refused by name if there is other data, unless --leave names it. The
+source refuses writes from the beginning of the copy on, also while the verb is stopped.`,
 	Start: func(app verb.App) verb.Action {
 		o := &moveOptions{}
 		settings := append([]verb.Setting{
 			{Name: "from", Arg: "URL", Help: "running server, like " + defaultURL(app) + ", or engine to move the data from", Set: engineURL(&o.from)},
 			{Name: "to", Arg: "URL", Help: "engine to move the data to", Set: engineURL(&o.to)},
 			{Name: "abandon", Help: "end an unfinished move; without --to also if the target is lost", Set: verb.Toggle(&o.abandon)},
+			{Name: "leave", Arg: "NAMES", Help: "data to leave behind if the target is Cassandra or a Redis Cluster, which cannot carry all of it: any of " + strings.Join(skerry.Leavable(), ","), Set: func(v string) error {
+				o.carry.Leave = strings.Split(v, ",")
+				return nil
+			}},
+			{Name: "series", Arg: "NAMES", Help: "how long Cassandra keeps the samples of each collection of time series, as for serve: telegraf=30d,plant=1y", Set: serve.SeriesList(&o.carry.Series)},
 			verb.JSON(&o.json),
 		}, o.remote.accessSettings()...)
 		return verb.Action{Settings: settings, Check: o.check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
@@ -175,7 +189,7 @@ func (o *moveOptions) move(ctx context.Context, p verb.Process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closing()) }()
-	if about.Outside != "" {
+	if about.Outside != "" && len(o.carry.Leave) == 0 {
 		return engine.Errorf(engine.CodeUnsupported, "the source has %s in tables, and a move copies keys: convert them first, while a server of the source runs, with `skerry migrate convert --to keys --wait`", about.Outside)
 	}
 	dst, err := o.target(ctx, p, about)
@@ -183,6 +197,12 @@ func (o *moveOptions) move(ctx context.Context, p verb.Process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dst.Close()) }()
+	if skerry.Weaker(dst) {
+		return o.carryTo(ctx, p, src, dst)
+	}
+	if len(o.carry.Leave)+len(o.carry.Series) > 0 {
+		return verb.Mistakes(errors.New("--leave and --series are for targets that cannot carry everything; this one can"))
+	}
 	needs := map[string]engine.Promises{}
 	for _, n := range skerry.Needs() {
 		needs[n.Name] = n.Promises
@@ -204,6 +224,33 @@ writes were stopped for %v
 		return err
 	}
 	return hintTables(ctx, p, dst)
+}
+
+// carryTo moves what the target can carry.
+func (o *moveOptions) carryTo(ctx context.Context, p verb.Process, src transfer.Source, dst engine.Engine) error {
+	bar := newProgress(p)
+	c := o.carry
+	c.Options = transfer.Options{From: verb.Redacted(o.from), To: verb.Redacted(o.to), Report: shower(bar)}
+	c.Series = slices.Concat(p.App.Series, c.Series)
+	c.Notice = func(text string) { fmt.Fprintln(p.Stderr, text) }
+	res, err := skerry.Carry(ctx, src, dst, c)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return verb.PrintJSON(p.Stdout, res)
+	}
+	for _, name := range slices.Sorted(maps.Keys(res.Items)) {
+		if _, err := fmt.Fprintf(p.Stdout, "moved and compared: %s (%d)\n", name, res.Items[name]); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(p.Stdout, `source: %s takes no more writes; its last position is %d
+target: %s is complete; serve it and direct clients there
+writes were stopped for %v, and before if the move was continued
+`, verb.Redacted(o.from), res.From, verb.Redacted(o.to), res.Paused.Round(time.Millisecond))
+	return err
 }
 
 // hintTables says how collections that have arrived in keys come into tables, if new ones would be there.

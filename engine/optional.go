@@ -13,7 +13,7 @@ import (
 // it with CodeUnsupported. Each has a case in engine/enginetest, which an engine
 // without it skips by name.
 //
-//	Engine  SampleStore PathStore Eacher Preparer Positioner Raiser Meter Backuper Stopper Clustered Advertiser HandOverer
+//	Engine  SampleStore PathStore Eacher Preparer Positioner Raiser Meter Backuper Stopper Clustered Advertiser HandOverer Emptier
 //	Tx      Ranker Savepointer Breaker Expirer ManyGetter Expecter Attacher
 
 // Eacher is satisfied by engines that accept many small transactions in one call,
@@ -234,4 +234,10 @@ type Attacher interface {
 type Outside interface {
 	// Outside names such data for an error message, "" if there is none.
 	Outside(tx Tx) (what string, err error)
+}
+
+// Emptier is satisfied by engines without ordered scans that can tell whether they have data.
+type Emptier interface {
+	// Empty reports whether the engine has no data besides FenceKey. It may miss what is written meanwhile.
+	Empty(ctx context.Context) (bool, error)
 }

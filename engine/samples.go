@@ -25,13 +25,23 @@ type SampleTables interface {
 	// others; zero is all. A series may come twice.
 	Defined(ctx context.Context, since time.Time) iter.Seq2[SampleSeries, error]
 
-	// Append stores samples. Of those with the same time the last one counts. If it fails, some may be stored; to
-	// repeat it is harmless.
+	// Append stores samples, which it only reads. A series is in list once. Of samples with the same time the last one
+	// counts. If it fails, some may be stored; to repeat it is harmless.
 	Append(ctx context.Context, list []SampleRun) error
 
 	// Read returns the samples of a series from one time to another, both included, ascending. It returns at most
 	// limit samples, and one more if there are more.
 	Read(ctx context.Context, id [16]byte, from, to int64, limit int, r Read) (SampleRun, error)
+
+	// Last returns the newest sample of a series from one time to another, both included, or none.
+	Last(ctx context.Context, id [16]byte, from, to int64, r Read) (SampleRun, error)
+}
+
+// SampleLoader is satisfied by SampleTables that take samples of another engine.
+type SampleLoader interface {
+	// Load is Append for samples that were stored elsewhere at about their own time: it never replaces a sample that
+	// Append has stored since.
+	Load(ctx context.Context, list []SampleRun) error
 }
 
 // SampleSeries is the definition of a series.

@@ -11,6 +11,9 @@ import (
 // Define returns the ids of series, in their order, and adds those that do not exist. If the collection has no room
 // for all, it adds as many as fit, the ids of the others are 0, and the error is CodeTooManySeries. Labels come from
 // NewLabels.
+//
+// A series whose samples have all expired is removed, and so is one that never gets a sample. Its id is then CodeGone
+// in Append, and Define returns another one.
 func (s *Store) Define(ctx context.Context, labels []Labels) ([]ID, error) {
 	if err := s.takesSamples(); err != nil {
 		return nil, err
@@ -77,6 +80,10 @@ func (s *Store) addSeries(tx engine.Tx, no uint32, which []int, w *wanted, full 
 	if err != nil {
 		return err
 	}
+	g, err := readGone(tx, no)
+	if err != nil {
+		return err
+	}
 	before := m.series
 	for _, i := range which {
 		k := seriesKey(no, w.hashes[i])
@@ -93,8 +100,8 @@ func (s *Store) addSeries(tx engine.Tx, no uint32, which []int, w *wanted, full 
 			continue
 		}
 		w.ids[i] = 0
-		if m.series >= uint64(s.c.MaxSeries) {
-			*full = s.full(m.series)
+		if n := m.series - g.removed; n >= uint64(s.c.MaxSeries) || m.series >= maxID {
+			*full = s.full(n)
 			continue
 		}
 		m.series++
@@ -166,7 +173,7 @@ func stamp(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339Nan
 
 // Append stores a batch, all of it or nothing. When it returns, the samples are as durable as the engine promises,
 // and reads on this node see them. It does not change b. The error is engine.CodeInvalid if Define has not returned
-// the series of a sample, and CodeTooOld or CodeTooNew if a sample is outside of Bounds, so callers check first; what
+// the series of a sample, CodeGone if a series has expired or was deleted since, and CodeTooOld or CodeTooNew if a sample is outside of Bounds, so callers check first; what
 // was accepted then may be a minute older now. If the series of this node are too far behind with compressing, the
 // error is CodeBusy.
 func (s *Store) Append(ctx context.Context, b *Batch) (engine.Position, error) {
@@ -206,8 +213,7 @@ func (s *Store) store(ctx context.Context, b *Batch) (engine.Position, error) {
 	if err := s.room(); err != nil {
 		return 0, err
 	}
-	val := append(b.encodeHeader(), b.data...)
-	pos, err := s.db.eng.Update(ctx, func(tx engine.Tx) error { return s.put(tx, no, val, b) })
+	pos, err := s.commit(ctx, no, b)
 	if err != nil {
 		return 0, err
 	}
@@ -220,11 +226,19 @@ func (s *Store) store(ctx context.Context, b *Batch) (engine.Position, error) {
 	return pos, nil
 }
 
-// put stores an encoded batch in the newest generation, or in a new one if that is full.
-func (s *Store) put(tx engine.Tx, no uint32, val []byte, b *Batch) error {
+// put stores an encoded batch in the newest generation, or in a new one if that is full. It returns errEpoch if series were
+// removed after epoch.
+func (s *Store) put(tx engine.Tx, no uint32, val []byte, b *Batch, epoch uint64) error {
 	m, err := readMeta(tx, no)
 	if err != nil {
 		return err
+	}
+	g, err := readGone(tx, no)
+	if err != nil {
+		return err
+	}
+	if g.epoch != epoch {
+		return errEpoch
 	}
 	if err := s.known(b, m.series); err != nil { // no node could apply it
 		return err

@@ -328,7 +328,7 @@ func TestEverything(t *testing.T) {
 	h.mu.Lock()
 	many := h.index.values[h.index.number["i"]]
 	for id := uint32(3); id <= MaxQuerySeries+2; id++ { // in memory only, with the labels of the second, as defining them takes long
-		h.members = append(h.members, member{pairs: h.members[1].pairs})
+		h.members.add(id, h.members.get(2).pairs)
 		many[h.index.number["1"]] = append(many[h.index.number["1"]], id)
 	}
 	h.mu.Unlock()

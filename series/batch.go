@@ -11,7 +11,7 @@ type Sample struct {
 	Value float64
 }
 
-// ID names a series of one collection. It never changes.
+// ID names a series of one collection. After the series is removed, no other one gets its id.
 type ID uint32
 
 // Batch gathers samples for Store.Append. The zero value is an empty one. It is not safe for concurrent use.

@@ -82,7 +82,7 @@ func readBlock(b []byte) ([]entry, bool) {
 		if d, b, ok = uvarint(b); !ok {
 			return nil, false
 		}
-		if id += d; id > MaxSeries {
+		if id += d; id > maxID {
 			return nil, false
 		}
 		if lens[i], b, ok = uvarint(b); !ok {

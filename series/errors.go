@@ -14,6 +14,7 @@ const (
 	CodeQueryLimit    engine.Code = "series_query_limit"
 	CodeMatcher       engine.Code = "series_matcher"
 	CodePartial       engine.Code = "series_partial"
+	CodeGone          engine.Code = "series_gone"
 )
 
 // Catalog returns the package's codes.
@@ -21,6 +22,7 @@ func Catalog() []engine.Meaning {
 	return []engine.Meaning{
 		{Code: CodeBatchTooLarge, Kind: engine.KindTooLarge, Text: "one write has too many samples; nothing was written"},
 		{Code: CodeBusy, Kind: engine.KindRateLimited, Retryable: true, Text: "samples arrive faster than they are compressed; nothing was written"},
+		{Code: CodeGone, Kind: engine.KindGone, Text: "a series of the batch has expired or was deleted; nothing was written; define it again"},
 		{Code: CodeLabels, Kind: engine.KindInvalid, Text: "the name or a label of a series is malformed or too long, or comes twice"},
 		{Code: CodeMatcher, Kind: engine.KindInvalid, Text: "a label matcher is malformed"},
 		{Code: CodeNoCollection, Kind: engine.KindNotFound, Text: "the program has no collection of series with that name"},

@@ -172,7 +172,7 @@ func TestFallsBehind(t *testing.T) {
 func raw(t *testing.T, s *Store, b *Batch) {
 	no, _ := s.state()
 	val := append(b.encodeHeader(), b.data...)
-	_, err := s.db.eng.Update(t.Context(), func(tx engine.Tx) error { return s.put(tx, no, val, b) })
+	_, err := s.db.eng.Update(t.Context(), func(tx engine.Tx) error { return s.put(tx, no, val, b, 0) })
 	if err != nil {
 		t.Error(err)
 	}

@@ -3,7 +3,6 @@ package series
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -21,9 +20,11 @@ func (s *Store) Find(ctx context.Context, match []Matcher, r engine.Read, limit 
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	ids = ids[:min(len(ids), limit)]
-	out := make([]Labels, len(ids))
-	for i, id := range ids {
-		out[i] = h.labelsOf(id)
+	out := make([]Labels, 0, len(ids))
+	for _, id := range ids {
+		if l := h.labelsOf(id); l != nil { // otherwise it was removed since
+			out = append(out, l)
+		}
 	}
 	return out, nil
 }
@@ -66,9 +67,8 @@ func (s *Store) collect(ctx context.Context, match []Matcher, r engine.Read, all
 	}
 	seen := map[string]struct{}{}
 	for _, id := range ids {
-		pairs := h.members[id-1].pairs
-		for i := 0; i < len(pairs); i += 2 {
-			if text, ok := pick(h.index.texts[pairs[i]], h.index.texts[pairs[i+1]]); ok {
+		for _, l := range h.labelsOf(id) {
+			if text, ok := pick(l.Name, l.Value); ok {
 				seen[text] = struct{}{}
 			}
 		}
@@ -81,25 +81,9 @@ func (s *Store) collect(ctx context.Context, match []Matcher, r engine.Read, all
 	return out, nil
 }
 
-// Latest returns for each series that matches its newest sample that is not older than since; zero is a day.
-func (s *Store) Latest(ctx context.Context, match []Matcher, since time.Duration, r engine.Read) ([]Series, error) {
-	if since == 0 {
-		since = 24 * time.Hour
-	}
-	list, err := s.Select(ctx, Query{Match: match, From: s.db.o.Now().Add(-since), Read: r})
-	if err != nil {
-		return nil, err
-	}
-	for i := range list {
-		n := len(list[i].Times) - 1
-		list[i].Times, list[i].Values = list[i].Times[n:], list[i].Values[n:]
-	}
-	return list, nil
-}
-
 // Stats says how much a collection has.
 type Stats struct {
-	Series   int    // that were ever defined
+	Series   int    // that are defined
 	Unsealed int    // samples in memory, and in batches of the engine
 	Parts    int    // of compressed samples
 	Samples  uint64 // in parts, of each time and order that a merge has not resolved yet
@@ -111,7 +95,7 @@ func (s *Store) Stats() Stats {
 	_, h := s.state()
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	st := Stats{Series: len(h.members), Unsealed: h.pending, Parts: len(h.parts)}
+	st := Stats{Series: h.members.n, Unsealed: h.pending, Parts: len(h.parts)}
 	for _, p := range h.parts {
 		st.Samples += p.samples
 		st.Bytes += p.bytes

@@ -122,7 +122,7 @@ func (l *loaded) read(tx engine.Tx) (err error) {
 	if l.head.meta, err = readMeta(tx, l.no); err != nil {
 		return err
 	}
-	for _, kind := range []byte{keySeries, keyBatch, keyPart, keyRolled} {
+	for _, kind := range []byte{keySeries, keyBatch, keyPart, keyRolled, keyGone} {
 		prefix := keyOf(kind, l.no)
 		for p, err := range tx.Scan(prefix, engine.PrefixEnd(prefix)) {
 			if err != nil {
@@ -194,7 +194,7 @@ func inOrder(writes []engine.Write) []engine.Write {
 	if len(writes) < 2 {
 		return writes
 	}
-	const kinds = string(keySeries) + string(keyBatch) + string(keyPart) + string(keyRolled) + string(keyMeta)
+	const kinds = string(keySeries) + string(keyBatch) + string(keyPart) + string(keyRolled) + string(keyGone) + string(keyMeta)
 	rank := func(w engine.Write) (kind int, id uint64) {
 		k, _ := kindOf(w.Key)
 		if k == keySeries {
@@ -222,6 +222,7 @@ func (db *DB) changeOf(no uint32, pos engine.Position, writes []engine.Write) er
 	defer h.mu.Unlock()
 	before := h.meta.generation
 	h.pos = pos
+	h.undefine(undefined(writes))
 	for _, w := range inOrder(writes) {
 		if err := h.write(w); err != nil {
 			return err
@@ -234,6 +235,16 @@ func (db *DB) changeOf(no uint32, pos engine.Position, writes []engine.Write) er
 		}
 	}
 	return nil
+}
+
+// undefined returns the hashes of the series whose definitions are removed.
+func undefined(writes []engine.Write) (hashes []hash) {
+	for _, w := range writes {
+		if kind, _ := kindOf(w.Key); kind == keySeries && w.Deleted && len(w.Key) == 22 {
+			hashes = append(hashes, hash(w.Key[6:]))
+		}
+	}
+	return hashes
 }
 
 // named gives a collection its number.

@@ -17,9 +17,10 @@ const maxRoom = 4096
 type head struct {
 	mu      sync.RWMutex // guards the fields below
 	index   index
-	members []member // by id-1
+	members members
 	gens    []*generation
 	meta    meta
+	gone    gone
 	pos     engine.Position // of the last change that was applied
 	seq     uint64          // of the newest batch that was applied
 	pending int             // samples in gens
@@ -34,8 +35,9 @@ type head struct {
 
 // generation has the ids of the series of one generation.
 type generation struct {
-	no  uint64
-	ids []uint32
+	no    uint64
+	ids   []uint32 // also of series that were removed since
+	first int64    // the time of one of the first samples
 }
 
 // member is one series.
@@ -61,27 +63,49 @@ type buffer struct {
 }
 
 func newHead() *head {
-	return &head{index: newIndex(), watches: map[*Watch]struct{}{}, parts: map[[2]uint64]part{}, meta: meta{generation: 1}, rolled: minTime}
+	return &head{index: newIndex(), watches: map[*Watch]struct{}{}, parts: map[[2]uint64]part{}, meta: meta{generation: 1}, gone: noneGone, rolled: minTime}
 }
 
 // define adds a series. A definition that it has already does nothing.
 func (h *head) define(k hash, val []byte) error {
 	id, labels, ok := uvarint(val)
-	if !ok || id == 0 || id > MaxSeries {
+	if !ok || id == 0 || id > maxID {
 		return corrupt("the definition of a series")
 	}
-	for int(id) > len(h.members) {
-		h.members = append(h.members, member{})
-	}
-	if h.members[id-1].pairs != nil {
+	if h.members.get(uint32(id)) != nil {
 		return nil
+	}
+	if _, ok := h.index.ids[k]; ok { // it was removed in between
+		h.undefine([]hash{k})
 	}
 	pairs, ok := h.index.add(uint32(id), k, labels)
 	if !ok || len(pairs) == 0 {
 		return corrupt("the definition of series %d", id)
 	}
-	h.members[id-1].pairs = pairs
+	h.members.add(uint32(id), pairs)
 	return nil
+}
+
+// undefine removes series by the hashes of their labels. Those that it does not have do nothing. Samples of them that are
+// not sealed are dropped.
+func (h *head) undefine(hashes []hash) {
+	var ids []uint32
+	for _, k := range hashes {
+		id, ok := h.index.ids[k]
+		if !ok {
+			continue
+		}
+		ids = append(ids, id)
+		delete(h.index.ids, k)
+	}
+	slices.Sort(ids)
+	h.index.remove(ids, func(id uint32) []uint32 { return h.members.get(id).pairs })
+	for _, id := range ids {
+		for _, b := range h.members.get(id).buffers() {
+			h.pending -= len(b.samples)
+		}
+		h.members.remove(id)
+	}
 }
 
 // apply adds the samples of a batch, unless it has them already.
@@ -97,12 +121,18 @@ func (h *head) apply(gen, seq uint64, val []byte) error {
 		h.gens = append(h.gens, &generation{no: gen})
 	}
 	g := h.gens[len(h.gens)-1]
-	h.pending += r.left
 	for r.next() {
-		if int(r.id)-1 >= len(h.members) || r.id == 0 {
-			return corrupt("batch %d", seq)
+		if len(g.ids) == 0 {
+			g.first = r.s.Time
 		}
-		m := &h.members[r.id-1]
+		m := h.members.get(r.id)
+		if m == nil {
+			if r.id == 0 || uint64(r.id) > h.meta.series {
+				return corrupt("batch %d", seq)
+			}
+			continue // the series was removed after the batch
+		}
+		h.pending++
 		if m.now.gen != gen {
 			if m.now.gen != 0 {
 				m.older = append(m.older, m.now)
@@ -132,7 +162,10 @@ func (m *member) room() []Sample {
 func (h *head) seal(sealed uint64) {
 	for len(h.gens) > 0 && h.gens[0].no <= sealed {
 		for _, id := range h.gens[0].ids {
-			m := &h.members[id-1]
+			m := h.members.get(id)
+			if m == nil {
+				continue
+			}
 			first := &m.now
 			if len(m.older) > 0 {
 				first = &m.older[0]
@@ -175,6 +208,10 @@ func (h *head) write(w engine.Write) error {
 		h.rolled = int64(binary.BigEndian.Uint64(w.Val[1:]))
 	case kind == keySeries && !w.Deleted && len(w.Key) == 22:
 		return h.define(hash(w.Key[6:]), w.Val)
+	case kind == keyGone && !w.Deleted:
+		var err error
+		h.gone, err = decodeGone(w.Val)
+		return err
 	case kind == keyBatch && !w.Deleted:
 		n := numbersOf(w.Key)
 		return h.apply(n[0], n[1], w.Val)
@@ -184,11 +221,17 @@ func (h *head) write(w engine.Write) error {
 
 // find returns the ids of the series that match, ascending. The result must not be modified.
 func (h *head) find(match []Matcher) []uint32 {
-	return h.index.find(match, uint32(len(h.members)), func(id uint32) []uint32 { return h.members[id-1].pairs })
+	return h.index.find(match, h.members.ids, func(id uint32) []uint32 { return h.members.get(id).pairs })
 }
 
-// labelsOf returns the labels of a series.
-func (h *head) labelsOf(id uint32) Labels { return h.index.labels(h.members[id-1].pairs) }
+// labelsOf returns the labels of a series, nil if it was removed.
+func (h *head) labelsOf(id uint32) Labels {
+	m := h.members.get(id)
+	if m == nil {
+		return nil
+	}
+	return h.index.labels(m.pairs)
+}
 
 // full returns the first generation that is full and not sealed, with its series, ascending; 0 if there is none.
 func (h *head) full() (gen uint64, ids []uint32) {
@@ -210,7 +253,7 @@ func (h *head) newest() (gen uint64, first int64) {
 		return 0, 0
 	}
 	g := h.gens[len(h.gens)-1]
-	return g.no, h.members[g.ids[0]-1].now.samples[0].Time
+	return g.no, g.first
 }
 
 // allParts returns all parts, by bucket and order.
@@ -231,10 +274,11 @@ func (h *head) take(gen uint64, ids []uint32) [][]Sample {
 	defer h.mu.RUnlock()
 	out := make([][]Sample, len(ids))
 	for i, id := range ids {
-		if id == 0 || int(id) > len(h.members) {
-			continue
+		m := h.members.get(id)
+		if m == nil {
+			continue // it was removed
 		}
-		for _, b := range h.members[id-1].buffers() {
+		for _, b := range m.buffers() {
 			if b.gen == gen {
 				out[i] = b.samples
 			}

@@ -13,6 +13,8 @@ type hash [16]byte
 // its labels as numbers of texts. The head's mutex guards it.
 type index struct {
 	texts  []string                       // by number
+	uses   []int32                        // of each text, by labels of series
+	unused []uint32                       // numbers of texts that no series has any longer
 	number map[string]uint32              // of a text
 	ids    map[hash]uint32                // by labels
 	values map[uint32]map[uint32][]uint32 // name → value → ids, ascending
@@ -28,9 +30,24 @@ func (x *index) intern(b []byte) uint32 {
 		return n
 	}
 	s, n := string(b), uint32(len(x.texts))
-	x.texts = append(x.texts, s)
+	if last := len(x.unused) - 1; last >= 0 {
+		n, x.unused = x.unused[last], x.unused[:last]
+		x.texts[n] = s
+	} else {
+		x.texts, x.uses = append(x.texts, s), append(x.uses, 0)
+	}
 	x.number[s] = n
 	return n
+}
+
+// release undoes one use of a text.
+func (x *index) release(n uint32) {
+	if x.uses[n]--; x.uses[n] > 0 {
+		return
+	}
+	delete(x.number, x.texts[n])
+	x.texts[n] = ""
+	x.unused = append(x.unused, n)
 }
 
 // add adds a series, whose id is above all others, and returns its labels as numbers of texts: name, value, ….
@@ -50,8 +67,34 @@ func (x *index) add(id uint32, h hash, labels []byte) ([]uint32, bool) {
 			x.values[pairs[i]] = values
 		}
 		values[pairs[i+1]] = append(values[pairs[i+1]], id)
+		x.uses[pairs[i]]++
+		x.uses[pairs[i+1]]++
 	}
 	return slices.Clip(pairs), true
+}
+
+// remove removes series, ascending, from the lists of their labels, and the texts that no other series has. It makes new
+// lists, since callers of find may still read the old ones.
+func (x *index) remove(ids []uint32, pairs func(id uint32) []uint32) {
+	lists := map[[2]uint32]struct{}{} // name, value
+	for _, id := range ids {
+		for p := pairs(id); len(p) > 0; p = p[2:] {
+			lists[[2]uint32(p)] = struct{}{}
+		}
+	}
+	for l := range lists {
+		values := x.values[l[0]]
+		if left := except(values[l[1]], ids); len(left) > 0 {
+			values[l[1]] = left
+		} else if delete(values, l[1]); len(values) == 0 {
+			delete(x.values, l[0])
+		}
+	}
+	for _, id := range ids {
+		for _, n := range pairs(id) {
+			x.release(n)
+		}
+	}
 }
 
 // sortIDs makes the ids ascending after series were added in any order.
@@ -72,9 +115,9 @@ func (x *index) labels(pairs []uint32) Labels {
 	return l
 }
 
-// find returns the ids of the series that match, ascending. Series have the ids from 1 to last, and pairs returns
-// what add returned for one. The result must not be modified.
-func (x *index) find(match []Matcher, last uint32, pairs func(id uint32) []uint32) []uint32 {
+// find returns the ids of the series that match, ascending. All returns those of all series, and pairs what add returned
+// for one. The result must not be modified.
+func (x *index) find(match []Matcher, all func() []uint32, pairs func(id uint32) []uint32) []uint32 {
 	var some [][]uint32 // to be in all of them
 	var none [][]uint32 // to be in none of them
 	var slow []Matcher  // for which list looks at every value
@@ -105,10 +148,7 @@ func (x *index) find(match []Matcher, last uint32, pairs func(id uint32) []uint3
 	slices.SortFunc(some, shorter)
 	var result []uint32
 	if len(some) == 0 {
-		result = make([]uint32, last)
-		for i := range result {
-			result[i] = uint32(i) + 1
-		}
+		result = all()
 	} else {
 		result = some[0]
 		for _, ids := range some[1:] {

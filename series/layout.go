@@ -18,6 +18,7 @@ const (
 	keyPart       = 'p' // no, bucket, part → what the part has
 	keyBlock      = 'c' // no, part, first id, number → chunks
 	keyRolled     = 'r' // no → until when a summary is complete
+	keyGone       = 'g' // no → gone
 )
 
 // bucketLen is how much time one part covers, in nanoseconds: a day. On disk: do not change.
@@ -112,7 +113,7 @@ type meta struct {
 	samples    uint64 // in it
 	batches    uint64 // in it
 	sealed     uint64 // the newest generation that is in parts
-	series     uint64 // how many there are, which is also the newest id
+	series     uint64 // the newest id
 	part       uint64 // the newest number of a part
 }
 

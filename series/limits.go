@@ -24,6 +24,7 @@ const (
 
 const (
 	maxCollectionName = 64
+	maxID             = 1<<32 - 2 // of a series
 	defaultAhead      = 10 * time.Minute
 	defaultMaxSeries  = 1_000_000
 
@@ -40,4 +41,7 @@ const (
 	workPause         = 2 * time.Second // between looks for work, and after an error
 	checkedWithin     = time.Minute     // before a batch is appended, its samples were within the bounds
 	applyWait         = 5 * time.Second // for a committed batch to be in memory
+	sweepAtLeast      = time.Hour       // between looks for series without samples
+	sweepBytes        = 8 << 20         // of blocks that one view of a sweep reads
+	appendTries       = 100             // of a batch while series are removed: CodeBusy
 )

@@ -17,6 +17,7 @@ import (
 //  1. seal: the samples of a full generation become parts, one for each bucket, and its batches are removed.
 //  2. merge: parts of the same bucket and level become one of the next level.
 //  3. expire: the parts of buckets before the retention are removed.
+//  4. sweep: the definitions of series without samples are removed.
 //
 // Blocks that no part names are invisible, so they can be written, and removed, in many transactions. What a crash
 // leaves of them is removed by the next node that takes the lease, or by the same one when it starts again.
@@ -57,7 +58,7 @@ func (db *DB) maintain(ctx context.Context) {
 				w = &worker{s: s, id: id}
 				workers[name] = w
 			}
-			if err := w.work(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errHeld) && !errors.Is(err, engine.ErrOutcomeUnknown) && !engine.Retryable(err) {
+			if err := w.work(ctx); err != nil && ctx.Err() == nil && !passing(err) {
 				db.o.Logger.Error("series cannot be compressed", "collection", name, "err", err)
 			}
 		}
@@ -74,6 +75,11 @@ func (db *DB) maintain(ctx context.Context) {
 		case <-db.wake:
 		}
 	}
+}
+
+// passing reports whether a job that failed is simply tried again.
+func passing(err error) bool {
+	return errors.Is(err, errHeld) || errors.Is(err, engine.ErrOutcomeUnknown) || engine.Retryable(err) || engine.CodeOf(err) == CodeGone
 }
 
 // work does all that is to be done.
@@ -112,7 +118,10 @@ func (w *worker) next(h *head) func(ctx context.Context, first uint64) error {
 		return func(ctx context.Context, _ uint64) error { return w.replace(ctx, old, nil) }
 	}
 	if some := w.mergeable(parts); len(some) > 0 {
-		return func(ctx context.Context, first uint64) error { return w.merge(ctx, some, first) }
+		return func(ctx context.Context, first uint64) error { return w.merge(ctx, h, some, first) }
+	}
+	if oldest, due := w.sweepDue(h); due {
+		return func(ctx context.Context, _ uint64) error { return w.sweep(ctx, h, oldest) }
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func (sel *selection) take(h *head) {
 	sel.heads = make([][]buffer, len(sel.ids))
 	for i, id := range sel.ids {
 		sel.labels[i] = h.labelsOf(id)
-		sel.heads[i] = h.members[id-1].buffers()
+		sel.heads[i] = h.members.get(id).buffers()
 	}
 	sel.read = engine.Read{Level: engine.Session, AtLeast: h.pos}
 }

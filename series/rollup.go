@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"slices"
 	"time"
 
@@ -160,8 +159,8 @@ func (s *Store) firstSince(t int64) (first int64, ok bool) {
 			first, ok = min(first, max(p.from, t)), true
 		}
 	}
-	for i := range h.members {
-		for _, b := range h.members[i].buffers() {
+	for _, m := range h.members.all() {
+		for _, b := range m.buffers() {
 			for _, x := range b.samples {
 				if x.Time >= t && x.Time <= first {
 					first, ok = x.Time, true
@@ -177,16 +176,18 @@ func (s *Store) firstSince(t int64) (first int64, ok bool) {
 func (s *Store) summarize(ctx context.Context, of *Store, from, to int64) error {
 	no, h := of.state()
 	h.mu.RLock()
-	last := uint32(len(h.members))
+	live := h.members.ids()
 	h.mu.RUnlock()
 	var b Batch
 	var full error
-	for id := uint32(1); id <= last; id += rollupSeries {
+	for some := range slices.Chunk(live, rollupSeries) {
 		sel := &selection{no: no, from: from, to: to - 1}
-		for i := id; i <= min(last, id+rollupSeries-1); i++ {
-			sel.ids = append(sel.ids, i)
-		}
 		h.mu.RLock()
+		for _, id := range some {
+			if h.members.get(id) != nil {
+				sel.ids = append(sel.ids, id)
+			}
+		}
 		sel.take(h)
 		h.mu.RUnlock()
 		all, err := s.windows(ctx, of, sel)
@@ -294,7 +295,7 @@ func (db *DB) rollUpAll(ctx context.Context, workers map[string]*worker) (more b
 			continue
 		}
 		again, err := w.rollUp(ctx)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, errHeld) && !errors.Is(err, engine.ErrOutcomeUnknown) && !engine.Retryable(err) {
+		if err != nil && ctx.Err() == nil && !passing(err) {
 			db.o.Logger.Error("series cannot be summarized", "collection", name, "err", err)
 		}
 		more = more || again

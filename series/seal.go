@@ -204,8 +204,8 @@ func sameLevel(parts []part, n int) []part {
 	return nil
 }
 
-// merge makes one part of several of the same bucket.
-func (w *worker) merge(ctx context.Context, parts []part, first uint64) error {
+// merge makes one part of several of the same bucket, without the series that were removed.
+func (w *worker) merge(ctx context.Context, h *head, parts []part, first uint64) error {
 	out := &output{w: w, ctx: ctx}
 	last := parts[len(parts)-1]
 	pw := &partWriter{part: part{bucket: last.bucket, no: first, order: last.order}, out: out.put, coll: w.no}
@@ -235,6 +235,9 @@ func (w *worker) merge(ctx context.Context, parts []part, first uint64) error {
 			}
 		}
 		sort.columns(&cols)
+		if h.removed(id) {
+			continue
+		}
 		if err := pw.add(id, &cols); err != nil {
 			return err
 		}
@@ -244,6 +247,9 @@ func (w *worker) merge(ctx context.Context, parts []part, first uint64) error {
 	}
 	if err := out.flush(); err != nil {
 		return err
+	}
+	if pw.samples == 0 { // all series were removed
+		return w.replace(ctx, parts, nil)
 	}
 	return w.replace(ctx, parts, &pw.part)
 }

@@ -28,6 +28,7 @@ type Options struct {
 	lease      time.Duration // of the node that seals; 0: leaseFor
 	fanIn      int           // parts of one level that are merged; 0: mergeFanIn
 	pause      time.Duration // between looks for work, and after an error; 0: workPause
+	sweep      int           // bytes that one view of a sweep reads; 0: sweepBytes
 }
 
 // DB is all series of one engine. Its methods are safe for concurrent use. Apart from Use they work only while
@@ -84,6 +85,7 @@ func New(eng engine.Engine, o Options) (*DB, error) {
 	o.lease = cmp.Or(o.lease, leaseFor)
 	o.fanIn = cmp.Or(o.fanIn, mergeFanIn)
 	o.pause = cmp.Or(o.pause, workPause)
+	o.sweep = cmp.Or(o.sweep, sweepBytes)
 	return &DB{eng: eng, own: own, o: o, feed: follow, byName: map[string]*Store{}, byNo: map[uint32]*Store{}, moved: make(chan struct{}), wake: make(chan struct{}, 1)}, nil
 }
 

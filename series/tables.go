@@ -111,11 +111,12 @@ func (h *head) assign(k hash, encoded []byte) (uint32, error) {
 	if id, ok := h.index.ids[k]; ok {
 		return id, nil
 	}
-	id := uint32(len(h.members) + 1)
+	id := uint32(h.members.n + 1)
 	if err := h.define(k, append(appendUvarint(nil, uint64(id)), encoded...)); err != nil {
 		return 0, err
 	}
 	h.hashes = append(h.hashes, k)
+	h.meta.series = uint64(id)
 	return id, nil
 }
 
@@ -146,7 +147,7 @@ func (s *Store) defineInTables(ctx context.Context, labels []Labels) ([]ID, erro
 	w := s.wanted(labels)
 	_, h := s.state()
 	h.mu.RLock()
-	room := s.c.MaxSeries - len(h.members)
+	room := s.c.MaxSeries - h.members.n
 	h.mu.RUnlock()
 	var full error
 	missing := w.missing
@@ -200,7 +201,7 @@ func (s *Store) appendToTables(ctx context.Context, b *Batch) error {
 func (s *Store) runs(h *head, b *Batch) ([]engine.SampleRun, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	if err := s.known(b, uint64(len(h.members))); err != nil {
+	if err := s.known(b, h.meta.series); err != nil {
 		return nil, err
 	}
 	var runs []engine.SampleRun
@@ -218,15 +219,21 @@ func (s *Store) runs(h *head, b *Batch) ([]engine.SampleRun, error) {
 	return runs, nil
 }
 
-// runTables is run.
-func (sel *selection) runTables(ctx context.Context, s *Store) (out []Series, err error) {
+// hashes returns what the tables have in place of the ids.
+func (sel *selection) hashes(s *Store) []hash {
 	_, h := s.state()
-	ids := make([]hash, len(sel.ids))
 	h.mu.RLock()
+	defer h.mu.RUnlock()
+	ids := make([]hash, len(sel.ids))
 	for i, id := range sel.ids {
 		ids[i] = h.hashes[id-1]
 	}
-	h.mu.RUnlock()
+	return ids
+}
+
+// runTables is run.
+func (sel *selection) runTables(ctx context.Context, s *Store) (out []Series, err error) {
+	ids := sel.hashes(s)
 	for first := 0; first < len(ids); first += tableReads {
 		some := ids[first:min(len(ids), first+tableReads)]
 		runs, errs := make([]engine.SampleRun, len(some)), make([]error, len(some))

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -101,6 +102,12 @@ func (m *memory) Read(_ context.Context, id [16]byte, from, to int64, limit int,
 		}
 	}
 	return run, nil
+}
+
+func (m *memory) Last(ctx context.Context, id [16]byte, from, to int64, r engine.Read) (engine.SampleRun, error) {
+	run, err := m.Read(ctx, id, from, to, math.MaxInt, r)
+	n := max(0, len(run.Times)-1)
+	return engine.SampleRun{ID: id, Times: run.Times[n:], Values: run.Values[n:]}, err
 }
 
 // TestTables: two processes on the same tables find each other's series and samples, under ids of their own, and each sees its

@@ -26,6 +26,7 @@ type state struct {
 	Whole     bool            `json:"whole,omitempty"`  // all pairs are copied
 	Again     bool            `json:"again,omitempty"`  // there may be pairs after the cursor too
 	Position  engine.Position `json:"position"`         // of the source, up to which those that are copied are up to date
+	Region    int             `json:"region,omitempty"` // of a Carry: the one that Cursor is in
 	Pairs     int64           `json:"pairs"`
 	Bytes     int64           `json:"bytes"`
 }
@@ -61,19 +62,32 @@ func (m *mover) check(ctx context.Context) (About, error) {
 		return about, err
 	}
 	if about.Foreign != nil {
-		return about, engine.Errorf(engine.CodeUnsupported, "the source has the key %q; keys that begin with a zero byte belong to moves and are not copied", about.Foreign)
+		return about, foreign(about.Foreign)
 	}
-	var now time.Time
-	if _, err := m.dst.View(ctx, engine.Read{}, func(tx engine.Tx) error { now = tx.Now(); return nil }); err != nil {
-		return about, fmt.Errorf("read the target: %w", err)
-	}
-	if lead := about.Time.Sub(now); lead > MaxClockLead {
-		return about, engine.Errorf(engine.CodeUnsupported, "the source's time is %v ahead of the target's, and revisions are times: correct the clocks", lead.Round(time.Millisecond))
+	if err := m.checkClock(ctx, about); err != nil {
+		return about, err
 	}
 	if err := m.checkSizes(ctx, about.Promises); err != nil {
 		return about, err
 	}
 	return about, m.ahead(ctx, about.Position)
+}
+
+// foreign is the error for a source with a key that moves do not copy.
+func foreign(key []byte) error {
+	return engine.Errorf(engine.CodeUnsupported, "the source has the key %q; keys that begin with a zero byte belong to moves and are not copied", key)
+}
+
+// checkClock refuses a source whose clock is ahead of the target's.
+func (m *mover) checkClock(ctx context.Context, about About) error {
+	var now time.Time
+	if _, err := m.dst.View(ctx, engine.Read{}, func(tx engine.Tx) error { now = tx.Now(); return nil }); err != nil {
+		return fmt.Errorf("read the target: %w", err)
+	}
+	if lead := about.Time.Sub(now); lead > MaxClockLead {
+		return engine.Errorf(engine.CodeUnsupported, "the source's time is %v ahead of the target's, and revisions are times: correct the clocks", lead.Round(time.Millisecond))
+	}
+	return nil
 }
 
 // checkSizes refuses pairs that are too long for the target.

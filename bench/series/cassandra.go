@@ -80,19 +80,19 @@ func (p *plan) compareFactories(ctx context.Context, w io.Writer, both []factory
 	at := []time.Time{begin, begin}
 	rates, reads := make([][]float64, 2), make([][]float64, 2)
 	for round := range p.Rounds + 1 { // the first one warms up
-		for i := range both {
-			if round%2 == 1 {
-				i = 1 - i
-			}
+		took := make([]time.Duration, 2)
+		for turn := range 2 * p.batches { // in turns, so that both meet the same load of the machine
+			i := (turn + turn/2) % 2
 			from := time.Now()
-			for range p.batches {
-				if err := both[i].write(ctx, at[i]); err != nil {
-					return fmt.Errorf("%s: %w", names[i], err)
-				}
-				at[i] = at[i].Add(perSensor * time.Second)
+			if err := both[i].write(ctx, at[i]); err != nil {
+				return fmt.Errorf("%s: %w", names[i], err)
 			}
+			took[i] += time.Since(from)
+			at[i] = at[i].Add(perSensor * time.Second)
+		}
+		for i := range both {
 			if round > 0 {
-				rates[i] = append(rates[i], float64(p.batches*sensors*perSensor)/time.Since(from).Seconds())
+				rates[i] = append(rates[i], float64(p.batches*sensors*perSensor)/took[i].Seconds())
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func (p *plan) compareFactories(ctx context.Context, w io.Writer, both []factory
 		}
 		at[0] = at[0].Add(perSensor * time.Second)
 	}
-	for round := range 22 {
+	for round := range 200 {
 		i := round % 2
 		from := time.Now()
 		n, err := both[i].read(ctx, round, begin)

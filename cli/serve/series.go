@@ -14,15 +14,20 @@ func seriesSetting(p *[]series.Collection) verb.Setting {
 	return verb.Setting{
 		Name: "series", Arg: "NAMES", Server: true,
 		Help: SeriesHelp,
-		Set: func(v string) (err error) {
-			*p, err = parseSeries(v)
-			return err
-		},
+		Set:  SeriesList(p),
 	}
 }
 
 // SeriesHelp describes the setting series.
 const SeriesHelp = "comma-separated collections of time series, each with how long samples are kept: telegraf=30d,plant=1y; without a time they are kept forever. hours=5y:plant/1h/avg+max summarizes plant by the hour"
+
+// SeriesList returns the Set of a setting that is parsed.
+func SeriesList(p *[]series.Collection) func(string) error {
+	return func(v string) (err error) {
+		*p, err = parseSeries(v)
+		return err
+	}
+}
 
 // SeriesText returns the Set of a setting that is passed on to a server.
 func SeriesText(p *string) func(string) error {

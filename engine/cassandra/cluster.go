@@ -23,8 +23,10 @@ func config(t target, o Options, policy gocql.HostSelectionPolicy, keyspace stri
 	cfg.Port, cfg.Keyspace = t.port, keyspace
 	cfg.Consistency, cfg.SerialConsistency = t.level.commit, t.level.serial
 	cfg.Timeout, cfg.ConnectTimeout, cfg.WriteTimeout = requestTimeout, requestTimeout, requestTimeout
-	cfg.WriteCoalesceWaitTime = 0 // it would add up to 200 µs to each request
-	cfg.DefaultTimestamp = false  // transactions have the time of their ballot
+	if !t.bulk {
+		cfg.WriteCoalesceWaitTime = 0 // it would add up to 200 µs to each request
+	}
+	cfg.DefaultTimestamp = false // transactions have the time of their ballot
 	cfg.ReconnectInterval = time.Second
 	cfg.MaxWaitSchemaAgreement = schemaTimeout
 	if keyspace == "" {

@@ -16,18 +16,21 @@ import (
 // db is the engine.
 type db struct {
 	o        Options
+	target   target
 	level    level
 	keyspace string
 	c        *gocql.Session
 	promises engine.Promises
 	turns    turns
+	scylla   bool // the servers are ScyllaDB
 	closed   atomic.Bool
 	ctx      context.Context // until Close
 	stop     context.CancelFunc
 	bg       sync.WaitGroup
 
-	mu    sync.Mutex // guards unfit
-	unfit error      // why no writes are taken; nil: they are
+	mu    sync.Mutex     // guards the fields below
+	unfit error          // why no writes are taken; nil: they are
+	bulk  *gocql.Session // for samples; nil: none yet
 
 	commits, conflicts, retries, settled atomic.Int64
 }
@@ -41,8 +44,45 @@ func (e *db) Close() error {
 		e.stop()
 		e.bg.Wait()
 		e.c.Close()
+		e.mu.Lock()
+		bulk := e.bulk
+		e.mu.Unlock()
+		if bulk != nil {
+			bulk.Close()
+		}
 	}
 	return nil
+}
+
+// bulkSession returns the session for many requests at once.
+func (e *db) bulkSession(ctx context.Context) (*gocql.Session, error) {
+	e.mu.Lock()
+	c := e.bulk
+	e.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	t := e.target
+	t.bulk = true
+	c, err := connect(ctx, t, e.o, policy(t), t.keyspace)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	first := e.bulk == nil && !e.closed.Load()
+	if first {
+		e.bulk = c
+	}
+	bulk := e.bulk
+	e.mu.Unlock()
+	if first {
+		return c, nil
+	}
+	c.Close() // another call was faster, or Close
+	if bulk == nil {
+		return nil, engine.ErrClosed
+	}
+	return bulk, nil
 }
 
 // Changes implements engine.Engine.

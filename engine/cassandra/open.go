@@ -75,6 +75,7 @@ type target struct {
 	level          level
 	user, password string
 	tls            *gocql.SslOptions
+	bulk           bool // a request may wait for others that go out in the same packet
 }
 
 // level is a consistency of commits, and those of reads that belong to it.

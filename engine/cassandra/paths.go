@@ -2,9 +2,7 @@ package cassandra
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/apache/cassandra-gocql-driver/v2"
 
@@ -31,9 +29,8 @@ type paths struct{ e *db }
 
 // Paths implements engine.PathStore.
 func (e *db) Paths(ctx context.Context) (engine.Paths, error) {
-	var found string
-	err := e.query(selectTable, e.keyspace, "record_paths").Consistency(gocql.LocalOne).ScanContext(ctx, &found)
-	if errors.Is(err, gocql.ErrNotFound) {
+	found, err := e.exists(ctx, e.keyspace, "record_paths")
+	if err == nil && !found {
 		err = create(ctx, e.c, e.c.GetHosts(), fmt.Sprintf(createPaths, e.keyspace))
 	}
 	if err == nil {
@@ -60,23 +57,10 @@ func (p *paths) write(ctx context.Context, stmt string, list []engine.PathEntry)
 	if err := p.e.refusal(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var work sync.WaitGroup
-	slots := make(chan struct{}, pathsAtOnce)
-	for _, x := range list {
-		slots <- struct{}{}
-		work.Go(func() {
-			defer func() { <-slots }()
-			q := p.e.c.Query(stmt, x.Partition, x.Key).WithTimestamp(x.Stamp).Consistency(p.e.level.commit).Idempotent(true)
-			err := p.e.patiently(ctx, func() error { return q.ExecContext(ctx) })
-			if err != nil {
-				cancel(p.e.fault(ctx, err))
-			}
-		})
-	}
-	work.Wait()
-	return context.Cause(ctx)
+	return inParallel(ctx, len(list), pathsAtOnce, func(ctx context.Context, i int) error {
+		q := p.e.c.Query(stmt, list[i].Partition, list[i].Key).WithTimestamp(list[i].Stamp).Consistency(p.e.level.commit).Idempotent(true)
+		return p.e.fault(ctx, p.e.patiently(ctx, func() error { return q.ExecContext(ctx) }))
+	})
 }
 
 // Range implements engine.Paths.

@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -32,8 +33,9 @@ const (
 	selectSeries = `SELECT id, labels FROM series WHERE collection = ? AND shard = ? AND at >= ?`
 	insertDay    = `INSERT INTO series_days (collection, series, day) VALUES (?, ?, ?) USING TTL ?`
 	selectDays   = `SELECT day FROM series_days WHERE collection = ? AND series = ? AND day >= ? AND day <= ?`
-	insertSample = `INSERT INTO %s (series, day, at, value) VALUES (?, ?, ?, ?) USING TTL ?`
+	insertSample = `INSERT INTO %s (series, day, at, value) VALUES (?, ?, ?, ?)`
 	selectSample = `SELECT at, value FROM %s WHERE series = ? AND day = ? AND at >= ? AND at <= ?`
+	selectLast   = `SELECT at, value FROM %s WHERE series = ? AND day = ? AND at >= ? AND at <= ? ORDER BY at DESC LIMIT ?`
 )
 
 const (
@@ -56,9 +58,11 @@ var plainName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,38}$`)
 // samples has the tables of one collection.
 type samples struct {
 	e           *db
+	bulk        *gocql.Session // for writes
 	name        string
 	retention   time.Duration
 	insert, sel string
+	newest      string // selects the newest sample of a day
 	mu          sync.Mutex
 	days        map[seriesDay]struct{} // stored by this process; mu guards it
 	last        int64                  // the timestamp of the last write; mu guards it
@@ -85,18 +89,25 @@ func (e *db) Samples(ctx context.Context, collection string, retention time.Dura
 		{"series_days", fmt.Sprintf(createDays, e.keyspace)},
 		{table, fmt.Sprintf(createSamples, e.keyspace, table, window, collection)},
 	} {
-		var found string
-		err := e.query(selectTable, e.keyspace, t.name).Consistency(gocql.LocalOne).ScanContext(ctx, &found)
-		if errors.Is(err, gocql.ErrNotFound) {
+		found, err := e.exists(ctx, e.keyspace, t.name)
+		if err == nil && !found {
 			err = create(ctx, e.c, hosts, t.stmt)
 		}
 		if err != nil {
 			return nil, e.fault(ctx, err)
 		}
 	}
+	bulk, err := e.bulkSession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	insert := fmt.Sprintf(insertSample, table)
+	if retention > 0 {
+		insert += " USING TTL ?"
+	}
 	return &samples{
-		e: e, name: collection, retention: retention, days: map[seriesDay]struct{}{},
-		insert: fmt.Sprintf(insertSample, table), sel: fmt.Sprintf(selectSample, table),
+		e: e, bulk: bulk, name: collection, retention: retention, days: map[seriesDay]struct{}{},
+		insert: insert, sel: fmt.Sprintf(selectSample, table), newest: fmt.Sprintf(selectLast, table),
 	}, nil
 }
 
@@ -112,9 +123,9 @@ func samplesTable(collection string) string {
 // Define implements engine.SampleTables.
 func (s *samples) Define(ctx context.Context, list []engine.SampleSeries) error {
 	at := s.e.o.Now()
-	return s.each(ctx, len(list), func(ctx context.Context, i int) error {
+	return inParallel(ctx, len(list), samplesAtOnce, func(ctx context.Context, i int) error {
 		d := list[i]
-		return s.write(ctx, s.e.c.Query(insertSeries, s.name, int8(d.ID[0]%seriesShards), at, d.ID[:], d.Labels).WithTimestamp(s.stamp()))
+		return s.write(ctx, s.bulk.Query(insertSeries, s.name, int8(d.ID[0]%seriesShards), at, d.ID[:], d.Labels).WithTimestamp(s.stamp()))
 	})
 }
 
@@ -129,12 +140,13 @@ func (s *samples) write(ctx context.Context, q *gocql.Query) error {
 
 // Defined implements engine.SampleTables.
 func (s *samples) Defined(ctx context.Context, since time.Time) iter.Seq2[engine.SampleSeries, error] {
+	stmt := selectSeries
 	if since.IsZero() {
-		since = time.Unix(0, 0)
+		stmt, since = s.e.scan(stmt), time.Unix(0, 0)
 	}
 	return func(yield func(engine.SampleSeries, error) bool) {
 		for shard := range seriesShards {
-			rows := s.e.query(selectSeries, s.name, int8(shard), since).Consistency(s.e.level.get).PageSize(samplePage).IterContext(ctx)
+			rows := s.e.query(stmt, s.name, int8(shard), since).Consistency(s.e.level.get).PageSize(samplePage).IterContext(ctx)
 			for {
 				var id []byte
 				var labels map[string]string
@@ -163,7 +175,7 @@ func (s *samples) stamp() int64 {
 	return s.last
 }
 
-// part is what one batch writes: samples of one partition, ascending.
+// part is what one batch writes: samples of one partition, ascending, at most sampleBatch.
 type part struct {
 	seriesDay
 	times  []int64
@@ -172,20 +184,41 @@ type part struct {
 
 // Append implements engine.SampleTables.
 func (s *samples) Append(ctx context.Context, list []engine.SampleRun) error {
-	parts := partsOf(list)
 	stamp := s.stamp()
+	return s.store(ctx, list, func(part) int64 { return stamp })
+}
+
+// loadedBefore is how long ago a sample seems to have been written that Load stores, at least: what Append stores is later, also by
+// another clock.
+const loadedBefore = time.Hour
+
+// Load implements engine.SampleLoader. The samples are written as of their own times, so that the compaction by time puts
+// them where those of their age belong.
+func (s *samples) Load(ctx context.Context, list []engine.SampleRun) error {
+	latest := s.e.o.Now().Add(-loadedBefore).UnixMicro()
+	return s.store(ctx, list, func(p part) int64 { return max(1, min(p.times[0]/int64(time.Microsecond), latest)) })
+}
+
+// store writes samples, each part with a timestamp in microseconds.
+func (s *samples) store(ctx context.Context, list []engine.SampleRun, stampOf func(part) int64) error {
+	parts := partsOf(list)
 	now := s.e.o.Now()
-	return s.each(ctx, len(parts), func(ctx context.Context, i int) error {
+	return inParallel(ctx, len(parts), samplesAtOnce, func(ctx context.Context, i int) error {
 		p := parts[i]
+		stamp := stampOf(p)
 		if err := s.storeDay(ctx, p.seriesDay, now, stamp); err != nil {
 			return err
 		}
 		if err := s.e.refusal(); err != nil {
 			return err
 		}
-		b := s.e.c.Batch(gocql.UnloggedBatch).Consistency(s.e.level.commit).WithTimestamp(stamp)
+		b := s.bulk.Batch(gocql.UnloggedBatch).Consistency(s.e.level.commit).WithTimestamp(stamp)
 		for j, at := range p.times {
-			b.Query(s.insert, p.id[:], p.day, at, p.values[j], s.ttl(now, at))
+			args := []any{p.id[:], p.day, at, p.values[j]}
+			if s.retention > 0 {
+				args = append(args, s.ttl(now, at))
+			}
+			b.Query(s.insert, args...)
 		}
 		for j := range b.Entries {
 			b.Entries[j].Idempotent = true
@@ -195,33 +228,42 @@ func (s *samples) Append(ctx context.Context, list []engine.SampleRun) error {
 	})
 }
 
-// partsOf sorts samples by partition and time. Of samples with one time the last one stays.
+// partsOf divides samples into batches.
 func partsOf(list []engine.SampleRun) (parts []part) {
-	days := map[seriesDay]map[int64]float64{}
 	for _, run := range list {
-		for i, at := range run.Times {
-			k := seriesDay{run.ID, dayOf(at)}
-			if days[k] == nil {
-				days[k] = map[int64]float64{}
+		run = ascending(run)
+		for first, n := 0, 0; first < len(run.Times); first = n {
+			day := dayOf(run.Times[first])
+			for n = first + 1; n < len(run.Times) && n-first < sampleBatch && dayOf(run.Times[n]) == day; n++ {
 			}
-			days[k][at] = run.Values[i]
-		}
-	}
-	for k, samples := range days {
-		times := make([]int64, 0, len(samples))
-		for at := range samples {
-			times = append(times, at)
-		}
-		slices.Sort(times)
-		for some := range slices.Chunk(times, sampleBatch) {
-			p := part{seriesDay: k, times: some}
-			for _, at := range some {
-				p.values = append(p.values, samples[at])
-			}
-			parts = append(parts, p)
+			parts = append(parts, part{seriesDay{run.ID, day}, run.Times[first:n], run.Values[first:n]})
 		}
 	}
 	return parts
+}
+
+// ascending returns the samples sorted by time. Of samples with one time the last one stays.
+func ascending(run engine.SampleRun) engine.SampleRun {
+	sorted := true
+	for i := 1; sorted && i < len(run.Times); i++ {
+		sorted = run.Times[i-1] < run.Times[i]
+	}
+	if sorted {
+		return run
+	}
+	places := make([]int, len(run.Times))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(run.Times[a], run.Times[b]) })
+	out := engine.SampleRun{ID: run.ID}
+	for i, place := range places {
+		if i+1 < len(places) && run.Times[places[i+1]] == run.Times[place] {
+			continue
+		}
+		out.Times, out.Values = append(out.Times, run.Times[place]), append(out.Values, run.Values[place])
+	}
+	return out
 }
 
 // dayOf returns the number of the day of a time.
@@ -254,7 +296,7 @@ func (s *samples) storeDay(ctx context.Context, d seriesDay, now time.Time, stam
 		return nil
 	}
 	ttl := s.ttl(now, (int64(d.day)+1)*sampleDay) // of the latest sample of that day
-	if err := s.write(ctx, s.e.c.Query(insertDay, s.name, d.id[:], d.day, ttl).WithTimestamp(stamp)); err != nil {
+	if err := s.write(ctx, s.bulk.Query(insertDay, s.name, d.id[:], d.day, ttl).WithTimestamp(stamp)); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -269,19 +311,20 @@ func (s *samples) storeDay(ctx context.Context, d seriesDay, now time.Time, stam
 // Read implements engine.SampleTables.
 func (s *samples) Read(ctx context.Context, id [16]byte, from, to int64, limit int, r engine.Read) (engine.SampleRun, error) {
 	run := engine.SampleRun{ID: id}
-	if r.AtLeast != 0 {
-		return run, lacks("position")
-	}
-	at := s.e.level.get
-	if r.Level == engine.Local && r.MaxStale == 0 {
-		at = gocql.LocalOne
+	at, err := s.level(r)
+	if err != nil {
+		return run, err
 	}
 	days, err := s.daysOf(ctx, id, from, to, at)
 	if err != nil {
 		return run, err
 	}
+	stmt := s.sel
+	if len(days) > fewDays {
+		stmt = s.e.scan(stmt)
+	}
 	for _, day := range days {
-		rows := s.e.query(s.sel, id[:], day, from, to).Consistency(at).PageSize(samplePage).IterContext(ctx)
+		rows := s.e.query(stmt, id[:], day, from, to).Consistency(at).PageSize(samplePage).IterContext(ctx)
 		var t int64
 		var v float64
 		for len(run.Times) <= limit && rows.Scan(&t, &v) {
@@ -292,6 +335,43 @@ func (s *samples) Read(ctx context.Context, id [16]byte, from, to int64, limit i
 		}
 		if len(run.Times) > limit {
 			break
+		}
+	}
+	return run, nil
+}
+
+// level returns the consistency of a read.
+func (s *samples) level(r engine.Read) (gocql.Consistency, error) {
+	switch {
+	case r.AtLeast != 0:
+		return 0, lacks("position")
+	case r.Level == engine.Local && r.MaxStale == 0:
+		return gocql.LocalOne, nil
+	}
+	return s.e.level.get, nil
+}
+
+// Last implements engine.SampleTables. It reads one row of the newest day that has samples.
+func (s *samples) Last(ctx context.Context, id [16]byte, from, to int64, r engine.Read) (engine.SampleRun, error) {
+	run := engine.SampleRun{ID: id}
+	at, err := s.level(r)
+	if err != nil {
+		return run, err
+	}
+	days, err := s.daysOf(ctx, id, from, to, at)
+	if err != nil {
+		return run, err
+	}
+	for _, day := range slices.Backward(days) {
+		var t int64
+		var v float64
+		err := s.e.query(s.newest, id[:], day, from, to, 1).Consistency(at).ScanContext(ctx, &t, &v)
+		switch {
+		case err == nil:
+			run.Times, run.Values = []int64{t}, []float64{v}
+			return run, nil
+		case !errors.Is(err, gocql.ErrNotFound):
+			return run, s.e.fault(ctx, err)
 		}
 	}
 	return run, nil
@@ -312,30 +392,4 @@ func (s *samples) daysOf(ctx context.Context, id [16]byte, from, to int64, at go
 		days = append(days, day)
 	}
 	return days, s.e.fault(ctx, rows.Close())
-}
-
-// each calls fn with 0 to n-1, samplesAtOnce at a time, and returns the first error.
-func (s *samples) each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var work sync.WaitGroup
-	next := make(chan int)
-	for range min(n, samplesAtOnce) {
-		work.Go(func() {
-			for i := range next {
-				if err := fn(ctx, i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	for i := range n {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
-	work.Wait()
-	return context.Cause(ctx)
 }

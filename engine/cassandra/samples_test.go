@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"context"
 	"maps"
 	"math"
 	"slices"
@@ -63,9 +64,8 @@ func TestSamples(t *testing.T) {
 		}
 
 		runs := []engine.SampleRun{
-			{ID: [16]byte{1}, Times: []int64{5, -1, 0, sampleDay, math.MaxInt64, math.MinInt64, -sampleDay, 5}, Values: []float64{9, 2, 3, 4, 5, math.Inf(1), 7, 8}},
+			{ID: [16]byte{1}, Times: []int64{5, -1, 0, sampleDay, math.MaxInt64, math.MinInt64, -sampleDay, 5, 0}, Values: []float64{9, 2, 3, 4, 5, math.Inf(1), 7, 8, 30}},
 			{ID: [16]byte{2}, Times: []int64{5}, Values: []float64{1}},
-			{ID: [16]byte{1}, Times: []int64{0}, Values: []float64{30}},
 		}
 		for i := range int64(3 * sampleBatch) { // more than one batch
 			runs[1].Times, runs[1].Values = append(runs[1].Times, 1000+i), append(runs[1].Values, float64(i))
@@ -109,6 +109,13 @@ func checkReads(t *testing.T, name string, stores ...engine.SampleTables) {
 				}
 				if !slices.Equal(got.Times, c.times) || !slices.Equal(got.Values, c.values) {
 					t.Errorf("%s: series %d from %d to %d: %v %v, want %v %v", name, c.id, c.from, c.to, got.Times, got.Values, c.times, c.values)
+				}
+				last, err := s.Last(t.Context(), [16]byte{c.id}, c.from, c.to, engine.Read{Level: level})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := len(c.times) - 1; c.limit == 100 && (len(last.Times) != min(1, n+1) || n >= 0 && (last.Times[0] != c.times[n] || last.Values[0] != c.values[n])) {
+					t.Errorf("%s: the last of series %d from %d to %d is %v %v", name, c.id, c.from, c.to, last.Times, last.Values)
 				}
 			}
 		}
@@ -180,6 +187,9 @@ func TestSampleStatements(t *testing.T) {
 	if _, err := s.Read(t.Context(), [16]byte{1}, math.MinInt64, math.MaxInt64, 1000, engine.Read{}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := s.Last(t.Context(), [16]byte{1}, math.MinInt64, math.MaxInt64, engine.Read{}); err != nil {
+		t.Fatal(err)
+	}
 	prepared := preparedOn(t, eng.(*db))
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -189,7 +199,7 @@ func TestSampleStatements(t *testing.T) {
 			t.Errorf("not prepared: %s", q.Statement)
 		}
 	}
-	for _, stmt := range []string{insertSeries, selectSeries, insertDay, selectDays, s.(*samples).sel} {
+	for _, stmt := range []string{insertSeries, selectSeries, insertDay, selectDays, s.(*samples).sel, s.(*samples).newest} {
 		if !sent[stmt] {
 			t.Errorf("not sent: %s", stmt)
 		}
@@ -214,5 +224,82 @@ func TestSampleStatements(t *testing.T) {
 	}
 	if rows != 400 {
 		t.Errorf("%d rows in batches, want 400", rows)
+	}
+}
+
+// TestBypassCache: reads of everything, and of many days, pass by the cache of ScyllaDB. Cassandra does not know these words, so
+// what it refuses is what ScyllaDB would get.
+func TestBypassCache(t *testing.T) {
+	server := cassandraserver.Shared(t)
+	keyspace, done := cassandraserver.Keyspace(t, "meta")
+	defer done()
+	eng := open1(t, server.URL(keyspace), Options{})
+	defer eng.Close()
+	s := openSamples(t, eng, "c", 0)
+	run := engine.SampleRun{ID: [16]byte{1}}
+	for day := range int64(fewDays + 1) {
+		run.Times, run.Values = append(run.Times, day*sampleDay), append(run.Values, 1)
+	}
+	if err := s.Append(t.Context(), []engine.SampleRun{run}); err != nil {
+		t.Fatal(err)
+	}
+	all := func(to int64) error {
+		_, err := s.Read(t.Context(), run.ID, 0, to, 100, engine.Read{})
+		return err
+	}
+	every := func(since time.Time) (last error) {
+		for _, last = range s.Defined(t.Context(), since) {
+		}
+		return last
+	}
+	for _, scylla := range []bool{false, true} {
+		eng.(*db).scylla = scylla
+		for name, c := range map[string]struct {
+			err  error
+			scan bool
+		}{
+			"many days":           {all(fewDays * sampleDay), true},
+			"a day":               {all(sampleDay - 1), false},
+			"all definitions":     {every(time.Time{}), true},
+			"the new definitions": {every(time.Now()), false},
+		} {
+			if refused := c.err != nil && strings.Contains(c.err.Error(), "BYPASS"); refused != (scylla && c.scan) || c.err != nil && !refused {
+				t.Errorf("%s, ScyllaDB %t: %v", name, scylla, c.err)
+			}
+		}
+	}
+}
+
+// TestSamplesLoad: what is loaded replaces no sample that was appended, before or after, and has a write timestamp of its own time.
+func TestSamplesLoad(t *testing.T) {
+	server := cassandraserver.Shared(t)
+	keyspace, done := cassandraserver.Keyspace(t, "meta")
+	defer done()
+	eng := open1(t, server.URL(keyspace), Options{})
+	defer eng.Close()
+	s := openSamples(t, eng, "loaded", 0).(*samples)
+	old, recent := time.Now().Add(-48*time.Hour).UnixNano(), time.Now().UnixNano()
+	write := func(how func(context.Context, []engine.SampleRun) error, v float64, times ...int64) {
+		t.Helper()
+		run := engine.SampleRun{ID: [16]byte{1}, Times: times}
+		for range times {
+			run.Values = append(run.Values, v)
+		}
+		if err := how(t.Context(), []engine.SampleRun{run}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(s.Append, 1, old, recent)
+	write(s.Load, 2, -5, old, old+1, recent, recent+1)
+	write(s.Append, 3, old+1, recent+1)
+	write(s.Load, 4, old+1, recent+1)
+	got, err := s.Read(t.Context(), [16]byte{1}, math.MinInt64, math.MaxInt64, 100, engine.Read{})
+	if err != nil || !slices.Equal(got.Times, []int64{-5, old, old + 1, recent, recent + 1}) || !slices.Equal(got.Values, []float64{2, 1, 3, 1, 3}) {
+		t.Errorf("%v %v: %v", got.Times, got.Values, err)
+	}
+	var stamp int64
+	write(s.Load, 5, old+2)
+	if err := s.e.c.Query("SELECT writetime(value) FROM samples_loaded WHERE series = ? AND day = ? AND at = ?", make16(1), dayOf(old+2), old+2).ScanContext(t.Context(), &stamp); err != nil || stamp != old/1000 {
+		t.Errorf("it was written at %d, want %d: %v", stamp, old/1000, err)
 	}
 }

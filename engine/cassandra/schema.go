@@ -38,7 +38,7 @@ func open(ctx context.Context, t target, o Options) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &db{o: o, level: t.level, keyspace: t.keyspace, c: c, turns: turns{all: map[string]*turn{}}}
+	e := &db{o: o, target: t, level: t.level, keyspace: t.keyspace, c: c, turns: turns{all: map[string]*turn{}}}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	volatile, err := e.begin(ctx, t)
 	if err != nil {
@@ -153,7 +153,20 @@ func (e *db) begin(ctx context.Context, t target) (volatile string, err error) {
 	case theirs != mine:
 		return "", invalid("the keyspace %s was created for transactions %s, and this URL asks for those %s: only local_quorum in dc= is for one datacenter", t.keyspace, theirs, mine)
 	}
+	if e.scylla, err = e.exists(ctx, "system", "scylla_local"); err != nil {
+		return "", e.fault(ctx, err)
+	}
 	return e.survey(ctx), nil
+}
+
+// exists reports whether there is a table.
+func (e *db) exists(ctx context.Context, keyspace, table string) (bool, error) {
+	var found string
+	err := e.query(selectTable, keyspace, table).Consistency(gocql.LocalOne).ScanContext(ctx, &found)
+	if errors.Is(err, gocql.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // setting returns the value in table meta, which is val if there was none.

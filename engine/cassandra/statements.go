@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/apache/cassandra-gocql-driver/v2"
@@ -85,6 +86,15 @@ func (e *db) query(stmt string, args ...any) *gocql.Query {
 	return q
 }
 
+// scan returns a SELECT of much that is seldom read, which need not displace other data from the cache of ScyllaDB.
+// See https://docs.scylladb.com/manual/stable/cql/cql-extensions.html.
+func (e *db) scan(stmt string) string {
+	if e.scylla {
+		return stmt + " BYPASS CACHE"
+	}
+	return stmt
+}
+
 // several reports whether at least three nodes are up. With fewer the driver would give up a read
 // when it has no node left for a speculative one.
 func (e *db) several() bool {
@@ -156,4 +166,30 @@ func (e *db) apply(ctx context.Context, part string, base, next []byte, writes [
 		return applied, found, e.o.through(send)
 	}
 	return applied, found, send()
+}
+
+// inParallel calls fn with 0 to n-1, atOnce at a time, and returns the first error.
+func inParallel(ctx context.Context, n, atOnce int, fn func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var work sync.WaitGroup
+	next := make(chan int)
+	for range min(n, atOnce) {
+		work.Go(func() {
+			for i := range next {
+				if err := fn(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	work.Wait()
+	return context.Cause(ctx)
 }

@@ -20,6 +20,7 @@ func optionalCases() []Case {
 		{"savepoint/misuse", ordered, savepointMisuse},
 		{"breaker/not-committed", onAllKeys, breakerCase},
 		{"expirer/keeps-and-replaces", onOneKey, expirerCase},
+		{"emptier/tells", onOneKey, emptierCase},
 		{"many/as-get", ordered, manyCase},
 		{"expecter/changes-nothing", ordered, expecterCase},
 		{"preparer/changes-nothing", onAllKeys, preparerCase},

@@ -199,6 +199,17 @@ func (r *ref) Changes(ctx context.Context, after engine.Position) iter.Seq2[engi
 	}
 }
 
+// Empty implements engine.Emptier.
+func (r *ref) Empty(context.Context) (bool, error) {
+	st, _, err := r.current()
+	for _, p := range st.pairs {
+		if string(p.Key) != engine.FenceKey {
+			return false, err
+		}
+	}
+	return true, err
+}
+
 func (r *ref) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

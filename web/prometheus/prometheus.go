@@ -33,12 +33,17 @@ const (
 	lookbackDelta = 5 * time.Minute // after which a series without samples has no value
 	below         = "/prometheus/"  // path of the routes
 	busyAgain     = "2"             // Retry-After, in seconds
+	appendAgain   = 10              // times that a write whose series are removed at that moment is repeated
 )
 
 // Options of Mount.
 type Options struct {
 	// Allow decides who may read or write a collection. Nil allows superadmins only.
 	Allow func(c *web.Context, collection string, write bool) error
+
+	// AllowDelete decides who may delete series of a collection. Nil allows superadmins only. An API key needs the scope
+	// series:NAME:delete as well.
+	AllowDelete func(c *web.Context, collection string) error
 
 	// Middleware wraps the handlers, for example to limit rates.
 	Middleware []web.Middleware
@@ -48,6 +53,7 @@ type Options struct {
 type Face struct {
 	db     *series.DB
 	allow  func(c *web.Context, collection string, write bool) error
+	clear  func(c *web.Context, collection string) error // allows deletions
 	engine *promql.Engine
 	parser parser.Parser
 	turns  chan struct{}
@@ -57,7 +63,8 @@ type Face struct {
 func New(db *series.DB, log *slog.Logger) *Face {
 	p := parser.NewParser(parser.Options{})
 	return &Face{
-		db: db, allow: func(*web.Context, string, bool) error { return nil }, parser: p, turns: make(chan struct{}, MaxQueries),
+		db: db, allow: func(*web.Context, string, bool) error { return nil }, clear: func(*web.Context, string) error { return nil },
+		parser: p, turns: make(chan struct{}, MaxQueries),
 		engine: promql.NewEngine(promql.EngineOpts{
 			Logger: log, MaxSamples: MaxSamples, Timeout: QueryTimeout, LookbackDelta: lookbackDelta, Parser: p,
 			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
@@ -69,19 +76,24 @@ func New(db *series.DB, log *slog.Logger) *Face {
 // Mount adds the routes to an application.
 func Mount(app *web.App, db *series.DB, log *slog.Logger, o Options) *Face {
 	f := New(db, log)
-	f.allow = o.Allow
+	f.allow, f.clear = o.Allow, o.AllowDelete
 	if f.allow == nil {
-		f.allow = func(c *web.Context, collection string, _ bool) error {
-			if !c.IsSuperadmin() {
-				return engine.Errorf(problem.CodeForbidden, "only superadmins may use the series of collection %.80s", collection)
-			}
-			return nil
-		}
+		f.allow = func(c *web.Context, collection string, _ bool) error { return superadmins(c, collection) }
+	}
+	if f.clear == nil {
+		f.clear = superadmins
 	}
 	app.AddErrors(series.Catalog())
 	g := app.Group("", append([]web.Middleware{web.OwnScopes, web.BodyLimit(MaxBody)}, o.Middleware...)...)
-	g.HandleLiteral("GET, HEAD, POST", below+"{path}", web.Handler(f.Serve))
+	g.HandleLiteral("GET, HEAD, POST, PUT", below+"{path}", web.Handler(f.Serve))
 	return f
+}
+
+func superadmins(c *web.Context, collection string) error {
+	if !c.IsSuperadmin() {
+		return engine.Errorf(problem.CodeForbidden, "only superadmins may use the series of collection %.80s", collection)
+	}
+	return nil
 }
 
 // Path is the pattern of the routes that Serve handles, for servers that match paths literally.
@@ -94,6 +106,9 @@ type route struct {
 	handle  func(f *Face, r *request) (any, error)
 }
 
+// deletion is the path that deletes series.
+const deletion = "admin/tsdb/delete_series"
+
 func routes() []route {
 	return []route{
 		{"query", "GET POST", (*Face).query},
@@ -104,6 +119,7 @@ func routes() []route {
 		{"metadata", "GET", (*Face).metadata},
 		{"status/buildinfo", "GET", (*Face).buildInfo},
 		{"write", "POST", (*Face).remoteWrite},
+		{deletion, "POST PUT", (*Face).remove},
 	}
 }
 
@@ -146,7 +162,7 @@ func (f *Face) Serve(c *web.Context) error {
 			return c.OtherMethod(strings.ReplaceAll(r.methods, " ", ", "))
 		}
 		write := r.path == "write"
-		if err := f.may(c, collection, write); err != nil {
+		if err := f.may(c, collection, r.path); err != nil {
 			return err
 		}
 		store, err := f.db.Collection(collection)
@@ -154,10 +170,10 @@ func (f *Face) Serve(c *web.Context) error {
 			return err
 		}
 		data, err := r.handle(f, &request{c, store, name, time.Now()})
-		if write {
-			if err != nil {
-				return err
-			}
+		if write && err != nil {
+			return err
+		}
+		if err == nil && (write || r.path == deletion) {
 			return c.NoContent()
 		}
 		return respond(c, data, err)
@@ -165,13 +181,18 @@ func (f *Face) Serve(c *web.Context) error {
 	return engine.Errorf(problem.CodeNoRoute, "this server has no %.80s of Prometheus's API", path)
 }
 
-// may returns an error if the client may not use a collection.
-func (f *Face) may(c *web.Context, collection string, write bool) error {
-	if allows := c.Limit(); allows != nil {
-		scope := "series:" + collection + ":write"
-		if !allows(scope) && (write || !allows("series:"+collection+":read")) {
-			return engine.Errorf(problem.CodeForbidden, "the API key lacks the scope %.80s", scope)
-		}
+// may returns an error if the client may not use a route of a collection.
+func (f *Face) may(c *web.Context, collection, path string) error {
+	scope := "series:" + collection + ":write"
+	if path == deletion {
+		scope = "series:" + collection + ":delete"
 	}
-	return f.allow(c, collection, write)
+	read := path != "write" && path != deletion
+	if allows := c.Limit(); allows != nil && !allows(scope) && !(read && allows("series:"+collection+":read")) {
+		return engine.Errorf(problem.CodeForbidden, "the API key lacks the scope %.80s", scope)
+	}
+	if path == deletion {
+		return f.clear(c, collection)
+	}
+	return f.allow(c, collection, !read)
 }

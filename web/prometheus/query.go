@@ -123,6 +123,26 @@ func (f *Face) series(r *request) (any, error) {
 	return out, nil
 }
 
+// remove deletes the series that any of the selectors finds.
+func (f *Face) remove(r *request) (any, error) {
+	selectors, err := f.selectors(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(selectors) == 0 {
+		return nil, bad("the parameter match[] is required")
+	}
+	if r.form("start") != "" || r.form("end") != "" {
+		return nil, bad("only whole series can be deleted: leave out start and end")
+	}
+	for _, match := range selectors {
+		if _, _, err := r.store.Delete(r, match); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
 func (f *Face) labels(r *request) (any, error) {
 	return f.collect(r, func(match []series.Matcher) ([]string, error) {
 		return r.store.LabelNames(r, match, engine.Read{})

@@ -36,6 +36,12 @@ func (f *Face) remoteWrite(r *request) (any, error) {
 		return nil, bad("the body is no prometheus.WriteRequest: %v", err)
 	}
 	refused, first, err := f.append(r, &req)
+	for range appendAgain {
+		if engine.CodeOf(err) != series.CodeGone {
+			break
+		}
+		refused, first, err = f.append(r, &req) // defines the series again that were removed
+	}
 	switch {
 	case engine.CodeOf(err) == series.CodeBusy:
 		r.Header().Set("Retry-After", busyAgain)

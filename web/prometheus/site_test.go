@@ -9,12 +9,14 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/snappy"
 	"github.com/prometheus/prometheus/prompb"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/web"
@@ -33,11 +35,26 @@ type site struct {
 	db   *series.DB
 	app  *web.App
 	face *Face
+	eng  *hooked
+}
+
+// hooked is an engine that calls a function once, before an update.
+type hooked struct {
+	engine.Engine
+	skip   atomic.Int32 // updates before
+	before func()
+}
+
+func (e *hooked) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	if e.skip.Add(-1) == 0 {
+		e.before()
+	}
+	return e.Engine.Update(ctx, fn)
 }
 
 func open(t testing.TB, so series.Options, o Options, cs ...series.Collection) *site {
 	t.Helper()
-	eng := testengine.Open(t, testengine.Options{})
+	eng := &hooked{Engine: testengine.Open(t, testengine.Options{})}
 	log := slog.New(slog.DiscardHandler)
 	so.Logger = log
 	db, err := series.New(eng, so)
@@ -66,7 +83,7 @@ func open(t testing.TB, so series.Options, o Options, cs ...series.Collection) *
 	var running sync.WaitGroup
 	running.Go(func() { _ = db.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
-	return &site{t, db, app, face}
+	return &site{t, db, app, face, eng}
 }
 
 // plain serves the collection c to everyone.

@@ -69,6 +69,13 @@ func (m missing) labels() (series.Labels, error) {
 	return series.NewLabels(string(measurement)+"_"+m.key, tags...)
 }
 
+// forget forgets all series, as some of them were removed.
+func (k *known) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.lines)
+}
+
 // add remembers series.
 func (k *known) add(of []missing, ids []series.ID) {
 	k.mu.Lock()

@@ -7,6 +7,7 @@ package timeseries
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/skerrydb/skerry/engine"
@@ -38,6 +39,10 @@ type Options struct {
 	// well: series:NAME:read or series:NAME:write.
 	Allow func(c *web.Context, collection string, write bool) error
 
+	// AllowDelete decides who may delete series of a collection. Nil allows superadmins only. An API key needs the scope
+	// series:NAME:delete as well.
+	AllowDelete func(c *web.Context, collection string) error
+
 	// Middleware wraps the handlers, for example to limit rates.
 	Middleware []web.Middleware
 }
@@ -46,6 +51,7 @@ type Options struct {
 type Face struct {
 	db    *series.DB
 	allow func(c *web.Context, collection string, write bool) error
+	clear func(c *web.Context, collection string) error // allows deletions
 	known caches
 }
 
@@ -73,18 +79,29 @@ func (f *Face) ServeBelow(c *web.Context) error {
 	if rest != "" {
 		rest = "/" + rest
 	}
+	var methods []string
 	for _, r := range f.Routes() {
-		if r.Path == Below+"{collection}"+rest && name != "" {
+		if r.Path != Below+"{collection}"+rest || name == "" {
+			continue
+		}
+		if method := c.Request.Method; method == r.Method || method == http.MethodHead && r.Method == http.MethodGet {
 			c.Request.SetPathValue("collection", name)
 			return r.Handle(c)
 		}
+		methods = append(methods, r.Methods())
+	}
+	if methods != nil {
+		return c.OtherMethod(strings.Join(methods, ", "))
 	}
 	return engine.Errorf(problem.CodeNoRoute, "there is nothing here")
 }
 
 // New returns a Face whose routes are not mounted in an application. It serves everyone.
 func New(db *series.DB) *Face {
-	return &Face{db: db, allow: func(*web.Context, string, bool) error { return nil }}
+	return &Face{
+		db: db, allow: func(*web.Context, string, bool) error { return nil },
+		clear: func(*web.Context, string) error { return nil },
+	}
 }
 
 // Mount adds the routes of db's series to an application.
@@ -93,6 +110,10 @@ func Mount(app *web.App, db *series.DB, o Options) *Face {
 	f.allow = o.Allow
 	if f.allow == nil {
 		f.allow = superadmins
+	}
+	f.clear = o.AllowDelete
+	if f.clear == nil {
+		f.clear = func(c *web.Context, collection string) error { return superadmins(c, collection, true) }
 	}
 	app.AddErrors(series.Catalog())
 	g := app.Group(strings.TrimSuffix(o.Prefix, "/"), append([]web.Middleware{web.OwnScopes, web.BodyLimit(MaxBody)}, o.Middleware...)...)
@@ -109,6 +130,7 @@ func (f *Face) Routes() []Route {
 		{"POST", "/api/v2/write", "the same, version 2; ?bucket= names the collection", MaxBody, f.writeV2},
 		{"GET", "/series", "the collections of series", 0, f.list},
 		{"GET", "/series/{collection}", "samples of the series that ?match= selects, or with ?step= and ?agg= aggregates of them", 0, f.query},
+		{"DELETE", "/series/{collection}", "delete the series that ?match= selects, with all their samples", 0, f.remove},
 		{"GET", "/series/{collection}/latest", "the newest sample of each series that ?match= selects", 0, f.latest},
 		{"GET", "/series/{collection}/labels", "the names of labels, or with ?label= the values of one", 0, f.labels},
 		{"GET", "/series/{collection}/live", "a stream of events with the samples that are stored from now on", 0, f.live},
@@ -138,6 +160,36 @@ func (f *Face) store(c *web.Context, name string, write bool) (*series.Store, er
 		return nil, err
 	}
 	return f.db.Collection(name)
+}
+
+// remove deletes series.
+func (f *Face) remove(c *web.Context) error {
+	name := c.Path("collection").String()
+	if allows := c.Limit(); allows != nil {
+		if scope := "series:" + name + ":delete"; !allows(scope) {
+			c.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope"`)
+			return engine.Errorf(problem.CodeForbidden, "the API key lacks the scope %.80s", scope)
+		}
+	}
+	if err := f.clear(c, name); err != nil {
+		return err
+	}
+	store, err := f.db.Collection(name)
+	if err != nil {
+		return err
+	}
+	match, err := selector(c)
+	if err != nil {
+		return err
+	}
+	n, pos, err := store.Delete(c, match)
+	if err != nil {
+		return err
+	}
+	if pos != 0 {
+		c.Header().Set("X-Skerry-Position", strconv.FormatUint(uint64(pos), 10))
+	}
+	return c.JSON(http.StatusOK, map[string]int{"deleted": n})
 }
 
 // list responds with what there is.

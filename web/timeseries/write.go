@@ -139,13 +139,18 @@ func (w *writer) reset() {
 }
 
 // write reads the body once if all series are known. Otherwise it defines those that are not, and reads the body
-// again, so that samples stay in their order. It reads it once more if series were forgotten in between.
+// again, so that samples stay in their order. It reads it once more if series were forgotten in between, or removed.
 func (w *writer) write(ctx context.Context, s *series.Store, k *known, body []byte, precision time.Duration) (engine.Position, error) {
 	w.listed = nil
 	for range maxReads {
 		w.read(s, k, body, precision)
 		if len(w.missing) == 0 {
-			return s.Append(ctx, &w.batch)
+			pos, err := s.Append(ctx, &w.batch)
+			if engine.CodeOf(err) != series.CodeGone {
+				return pos, err
+			}
+			k.forget() // they are defined again
+			continue
 		}
 		if err := w.define(ctx, s, k); err != nil {
 			return 0, err
