@@ -1,6 +1,7 @@
 package record
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
@@ -91,4 +92,36 @@ func TestPartedLife(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestCheckQuery: what a program asks for is checked before it serves, with the rule for those who ask.
+func TestCheckQuery(t *testing.T) {
+	db := openParted(t)
+	c := notes()
+	c.Rules.List, c.Rules.View = "owner = @auth.id", "owner = @auth.id"
+	if err := db.Define(c); err != nil {
+		t.Fatal(err)
+	}
+	anna := Actor{ID: "anna"}
+	for _, x := range []struct {
+		who  Actor
+		q    Query
+		args []any
+		code engine.Code
+		text string
+	}{
+		{Program(), Query{Filter: "owner = ?", Sort: "-n"}, []any{"x"}, "", ""},
+		{Program(), Query{Filter: "id = ?"}, []any{"x"}, "", ""},
+		{anna, Query{Sort: "-n"}, nil, "", ""}, // by the rule
+		{anna, Query{Filter: "title = ?"}, []any{"x"}, "", ""},
+		{Program(), Query{}, nil, CodeNoPath, "notes"},
+		{Program(), Query{Filter: "title = ?", Sort: "n"}, []any{"x"}, CodeNoPath, "declare an index on (title, n)"},
+		{Program(), Query{Filter: "owner > ?"}, []any{"x"}, CodeNoPath, "notes"},
+		{Program(), Query{Filter: "owner ="}, nil, CodeQuery, "filter"},
+	} {
+		err := db.CheckQuery(t.Context(), x.who, "notes", x.q, x.args...)
+		if engine.CodeOf(err) != x.code || x.text != "" && !strings.Contains(err.Error(), x.text) {
+			t.Errorf("%q sorted by %q: %v, want %q %s", x.q.Filter, x.q.Sort, err, x.code, x.text)
+		}
+	}
 }
