@@ -53,6 +53,11 @@ func TestRecordsOnCassandra(t *testing.T) {
 		{"GET", two + "?filter=" + url.QueryEscape(`owner = "bert"`), "", http.StatusOK, `"items":[]`},
 		{"GET", two, "", http.StatusUnprocessableEntity, `no_access_path`},
 		{"GET", two + "?filter=" + url.QueryEscape(`n = 2`), "", http.StatusUnprocessableEntity, `declare an index on (n)`},
+		{"GET", two + "?format=jsonl", "", http.StatusUnprocessableEntity, `no_access_path`},
+		{"GET", two + "?format=jsonl&filter=" + url.QueryEscape(`owner = "anna"`), "", http.StatusOK, `"id":"a"`},
+		{"POST", strings.TrimSuffix(one, "notes") + "tx", `{"ops":[{"op":"create","collection":"notes","id":"b","data":{}},{"op":"create","collection":"notes","id":"c","data":{}}]}`, http.StatusNotImplemented, `cross_partition`},
+		{"GET", one + "/b", "", http.StatusNotFound, "record_not_found"},
+		{"POST", strings.TrimSuffix(one, "notes") + "tx", `{"ops":[{"op":"create","collection":"notes","id":"d","data":{}}]}`, http.StatusOK, `"status":201`},
 		{"DELETE", two + "/a", "", http.StatusNoContent, ""},
 		{"GET", one + "/a", "", http.StatusNotFound, "record_not_found"},
 	} {

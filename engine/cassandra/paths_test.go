@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/skerrydb/skerry/ci/cassandraserver"
@@ -15,7 +16,8 @@ func TestPaths(t *testing.T) {
 	server := cassandraserver.Shared(t)
 	keyspace, done := cassandraserver.Keyspace(t, "meta")
 	defer done()
-	eng := open1(t, server.URL(keyspace), Options{})
+	rec := &recorder{}
+	eng := open1(t, server.URL(keyspace), Options{watch: rec})
 	defer eng.Close()
 	p, err := eng.(engine.PathStore).Paths(t.Context())
 	if err != nil {
@@ -69,5 +71,31 @@ func TestPaths(t *testing.T) {
 	}
 	if got, err := p.Range(t.Context(), other.Partition, nil, nil, false, 10, engine.Read{}); err != nil || !slices.EqualFunc(got, []string{"5"}, func(a []byte, b string) bool { return string(a) == b }) {
 		t.Errorf("the other partition has %q %v", got, err)
+	}
+	checkPathStatements(t, eng.(*db), rec)
+}
+
+// checkPathStatements checks that what was sent is prepared and on one partition.
+func checkPathStatements(t *testing.T, e *db, rec *recorder) {
+	t.Helper()
+	prepared := preparedOn(t, e)
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	sent := map[string]bool{}
+	for _, q := range rec.queries {
+		if sent[q.Statement] = true; !strings.HasPrefix(q.Statement, "CREATE ") && !prepared[q.Statement] {
+			t.Errorf("not prepared: %s", q.Statement)
+		}
+	}
+	for _, stmt := range []string{insertPath, deletePath, selectPath, selectBack, selectRest, selectTail} {
+		if !sent[stmt] {
+			t.Errorf("not sent: %s", stmt)
+		}
+		if !strings.Contains(stmt, "(partition, key)") && !strings.Contains(stmt, "WHERE partition = ?") {
+			t.Errorf("on more than one partition: %s", stmt)
+		}
+	}
+	if len(rec.batches) > 0 {
+		t.Errorf("%d batches of entries, whose partitions differ", len(rec.batches))
 	}
 }
