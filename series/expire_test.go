@@ -429,25 +429,34 @@ func TestAbsent(t *testing.T) {
 	rng := seed.Rand(t)
 	for range 30 {
 		eng := testengine.Open(t, testengine.Options{})
-		has := map[uint32]bool{}
-		_, err := eng.Update(t.Context(), func(tx engine.Tx) error {
-			w := &partWriter{part: part{no: 5}, coll: 1, out: tx.Put}
-			id := uint32(1 + rng.IntN(3))
-			for range 1 + rng.IntN(60) {
-				has[id] = true
-				if err := w.add(id, &columns{[]int64{1}, []float64{1}}); err != nil {
-					return err
-				}
-				if rng.IntN(4) == 0 {
-					if err := w.flush(); err != nil {
-						return err
-					}
-				}
-				if rng.IntN(3) > 0 {
-					id += uint32(rng.IntN(10))
-				}
+		has, w := map[uint32]bool{}, &partWriter{part: part{no: 5}, coll: 1}
+		var blocks []engine.Pair
+		w.out = func(key, val []byte) error {
+			blocks = append(blocks, engine.Pair{Key: key, Val: slices.Clone(val)})
+			return nil
+		}
+		id := uint32(1 + rng.IntN(3))
+		for range 1 + rng.IntN(60) {
+			has[id] = true
+			err := w.add(id, &columns{[]int64{1}, []float64{1}})
+			if rng.IntN(4) == 0 {
+				err = errors.Join(err, w.flush())
 			}
-			return w.flush()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rng.IntN(3) > 0 {
+				id += uint32(rng.IntN(10))
+			}
+		}
+		if err := w.flush(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := eng.Update(t.Context(), func(tx engine.Tx) (err error) {
+			for _, x := range blocks {
+				err = errors.Join(err, tx.Put(x.Key, x.Val))
+			}
+			return err
 		})
 		if err != nil {
 			t.Fatal(err)

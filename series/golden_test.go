@@ -80,9 +80,9 @@ func idle(t *testing.T, s *Store) {
 		}
 	}()
 	eventually.True(t, "all that is full is sealed and merged, and nothing is left over", func() bool {
-		_, h := s.state()
+		no, h := s.state()
 		left = leftovers(t, s)
-		return (&worker{s: s}).next(h) == nil && left == ""
+		return (no == 0 || (&worker{s: s}).next(h) == nil) && left == "" // in tables nothing is to be done
 	})
 }
 

@@ -128,6 +128,13 @@ func TestTables(t *testing.T) {
 		return ids
 	}
 	define(other, "theirs")
+	match, err := ParseSelector("theirs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := s.Delete(t.Context(), match); n != 0 || !errors.Is(err, engine.ErrUnsupported) {
+		t.Errorf("a deletion of rows: %d, %v", n, err)
+	}
 	mine, theirs := define(s, "a", "b"), define(other, "b", "a")
 	w, err := s.Watch(nil)
 	if err != nil {

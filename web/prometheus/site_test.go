@@ -54,7 +54,11 @@ func (e *hooked) Update(ctx context.Context, fn func(engine.Tx) error) (engine.P
 
 func open(t testing.TB, so series.Options, o Options, cs ...series.Collection) *site {
 	t.Helper()
-	eng := &hooked{Engine: testengine.Open(t, testengine.Options{})}
+	var eng engine.Engine = testengine.Open(t, testengine.Options{})
+	hook := &hooked{Engine: eng}
+	if _, own := eng.(engine.SampleStore); !own { // which a hook would hide
+		eng = hook
+	}
 	log := slog.New(slog.DiscardHandler)
 	so.Logger = log
 	db, err := series.New(eng, so)
@@ -83,7 +87,7 @@ func open(t testing.TB, so series.Options, o Options, cs ...series.Collection) *
 	var running sync.WaitGroup
 	running.Go(func() { _ = db.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
-	return &site{t, db, app, face, eng}
+	return &site{t, db, app, face, hook}
 }
 
 // plain serves the collection c to everyone.
