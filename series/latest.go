@@ -3,7 +3,6 @@ package series
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -123,27 +122,4 @@ func (r *partReader) last(tx engine.Tx, id uint32) ([]byte, error) {
 		return nil, nil
 	}
 	return r.blocks[i-1].data, nil
-}
-
-// latestInTables is Latest.
-func (sel *selection) latestInTables(ctx context.Context, s *Store) (out []Series, err error) {
-	ids := sel.hashes(s)
-	for first := 0; first < len(ids); first += tableReads {
-		some := ids[first:min(len(ids), first+tableReads)]
-		runs, errs := make([]engine.SampleRun, len(some)), make([]error, len(some))
-		var reads sync.WaitGroup
-		for i, id := range some {
-			reads.Go(func() { runs[i], errs[i] = s.tables.Last(ctx, id, sel.from, sel.to, sel.q.Read) })
-		}
-		reads.Wait()
-		for i, run := range runs {
-			if errs[i] != nil {
-				return nil, errs[i]
-			}
-			if len(run.Times) > 0 {
-				out = append(out, sel.one(first+i, Sample{run.Times[0], run.Values[0]}))
-			}
-		}
-	}
-	return out, nil
 }

@@ -233,26 +233,56 @@ func (sel *selection) hashes(s *Store) []hash {
 
 // runTables is run.
 func (sel *selection) runTables(ctx context.Context, s *Store) (out []Series, err error) {
+	read := func(id hash) (engine.SampleRun, error) {
+		return s.tables.Read(ctx, id, sel.from, sel.to, MaxQuerySamples, sel.q.Read)
+	}
+	err = sel.readTables(s, read, func(i int, run engine.SampleRun) (err error) {
+		if len(run.Times) > MaxQuerySamples {
+			return engine.Errorf(CodeQueryLimit, "the query reads more than %d samples of series %d", MaxQuerySamples, sel.ids[i])
+		}
+		out, err = sel.add(out, i, columns{run.Times, run.Values})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// latestInTables is Latest.
+func (sel *selection) latestInTables(ctx context.Context, s *Store) (out []Series, err error) {
+	read := func(id hash) (engine.SampleRun, error) { return s.tables.Last(ctx, id, sel.from, sel.to, sel.q.Read) }
+	err = sel.readTables(s, read, func(i int, run engine.SampleRun) error {
+		if len(run.Times) > 0 {
+			out = append(out, sel.one(i, Sample{run.Times[0], run.Values[0]}))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// readTables calls read for all series, tableReads at a time, and add with the results, in order.
+func (sel *selection) readTables(s *Store, read func(id hash) (engine.SampleRun, error), add func(i int, run engine.SampleRun) error) error {
 	ids := sel.hashes(s)
 	for first := 0; first < len(ids); first += tableReads {
 		some := ids[first:min(len(ids), first+tableReads)]
 		runs, errs := make([]engine.SampleRun, len(some)), make([]error, len(some))
 		var reads sync.WaitGroup
 		for i, id := range some {
-			reads.Go(func() { runs[i], errs[i] = s.tables.Read(ctx, id, sel.from, sel.to, MaxQuerySamples, sel.q.Read) })
+			reads.Go(func() { runs[i], errs[i] = read(id) })
 		}
 		reads.Wait()
 		for i, run := range runs {
 			if errs[i] != nil {
-				return nil, errs[i]
+				return errs[i]
 			}
-			if len(run.Times) > MaxQuerySamples {
-				return nil, engine.Errorf(CodeQueryLimit, "the query reads more than %d samples of series %d", MaxQuerySamples, sel.ids[first+i])
-			}
-			if out, err = sel.add(out, first+i, columns{run.Times, run.Values}); err != nil {
-				return nil, err
+			if err := add(first+i, run); err != nil {
+				return err
 			}
 		}
 	}
-	return out, nil
+	return nil
 }
