@@ -179,6 +179,24 @@ type ManyGetter interface {
 	GetMany(keys [][]byte) (vals [][]byte, err error)
 }
 
+// GetMany returns what ManyGetter returns: in one round trip if tx is one, otherwise with a Get for each key.
+func GetMany(tx Tx, keys [][]byte) (vals [][]byte, err error) {
+	if many, ok := tx.(ManyGetter); ok {
+		return many.GetMany(keys)
+	}
+	vals = make([][]byte, len(keys))
+	for i, key := range keys {
+		val, ok, err := tx.Get(key)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			vals[i] = append([]byte{}, val...) // the next Get may end it
+		}
+	}
+	return vals, nil
+}
+
 // Expecter is satisfied by a Tx that can prepare for keys that are about to be used, such
 // as those of a pipeline of client commands.
 type Expecter interface {

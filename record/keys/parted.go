@@ -251,7 +251,7 @@ func (c *Collection) changesAt(tx engine.Tx, id string, revs []uint64) (all []*C
 	for i, rev := range revs {
 		keys[i] = historyKey(c.ID, id, rev)
 	}
-	vals, err := getMany(tx, keys)
+	vals, err := engine.GetMany(tx, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -266,24 +266,6 @@ func (c *Collection) changesAt(tx engine.Tx, id string, revs []uint64) (all []*C
 		all = append(all, ch)
 	}
 	return all, nil
-}
-
-// getMany returns the values of keys, nil where there is none.
-func getMany(tx engine.Tx, keys [][]byte) ([][]byte, error) {
-	if m, ok := tx.(engine.ManyGetter); ok {
-		return m.GetMany(keys)
-	}
-	vals := make([][]byte, len(keys))
-	for i, key := range keys {
-		val, ok, err := tx.Get(key)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			vals[i] = append([]byte{}, val...)
-		}
-	}
-	return vals, nil
 }
 
 // Find implements Driver.
@@ -452,7 +434,7 @@ func (f *search) announce(a *access, part []byte, list [][]byte) error {
 		}
 		keys = append(keys, docKey(f.c.ID, id))
 	}
-	_, err := getMany(f.tx, keys)
+	_, err := engine.GetMany(f.tx, keys)
 	return err
 }
 

@@ -226,8 +226,11 @@ func inCatalog(key []byte) bool {
 
 // place returns the key in its partition.
 func (t *partedTx) place(key []byte) ([]byte, error) {
-	if len(key) < 7 || key[0] != keyspace.Records {
+	if len(key) == 0 || key[0] != keyspace.Records {
 		return key, nil // not of records
+	}
+	if len(key) < 7 {
+		return nil, errParted
 	}
 	id, rev := key[6:], []byte(nil)
 	switch key[1] {
@@ -278,7 +281,7 @@ func (t *partedTx) GetMany(keys [][]byte) ([][]byte, error) {
 			return nil, err
 		}
 	}
-	return getMany(t.Tx, at)
+	return engine.GetMany(t.Tx, at)
 }
 
 // Put implements engine.Tx.
