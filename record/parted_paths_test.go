@@ -3,15 +3,10 @@ package record
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/schema"
 )
@@ -38,124 +33,6 @@ func found(t *testing.T, db *DB, q Query, args ...any) (ids []string, err error)
 			return ids, err
 		}
 		q.After = next
-	}
-}
-
-// note is what the model knows of a record.
-type note struct {
-	owner, title string
-	n            int
-	deleted      bool
-}
-
-// TestPartedModel compares random changes, by several writers at once, with a naive model, and then what every path finds.
-func TestPartedModel(t *testing.T) {
-	db := openParted(t)
-	if err := db.Define(notes()); err != nil {
-		t.Fatal(err)
-	}
-	rnd := seed.Rand(t)
-	const writers, each, ids = 4, 25, 5
-	model := map[string]*note{}
-	var mu sync.Mutex
-	var work sync.WaitGroup
-	for w := range writers {
-		own := rand.New(rand.NewPCG(rnd.Uint64(), 0))
-		work.Go(func() {
-			for range each {
-				// All writers share the ids of the first letter; each has some of its own.
-				id := fmt.Sprintf("w%d-%d", w, own.IntN(ids))
-				changeNote(t, db, own, &mu, model, id)
-				contend(t, db, own)
-			}
-		})
-	}
-	work.Wait()
-	compareNotes(t, db, model)
-}
-
-// changeNote makes a random change of a record that only this writer changes.
-func changeNote(t *testing.T, db *DB, rnd *rand.Rand, mu *sync.Mutex, model map[string]*note, id string) {
-	mu.Lock()
-	m := model[id]
-	mu.Unlock()
-	next := &note{[]string{"anna", "bert", "cleo"}[rnd.IntN(3)], []string{"x", "y"}[rnd.IntN(2)], rnd.IntN(4), false}
-	data := fmt.Appendf(nil, `{"owner":%q,"title":%q,"n":%d}`, next.owner, next.title, next.n)
-	op := rnd.IntN(4)
-	_, err := db.Update(t.Context(), Program(), func(tx *Tx) error {
-		var err error
-		switch {
-		case m == nil:
-			_, err = tx.Create("notes", id, data)
-		case m.deleted && op == 0:
-			next = nil
-			err = tx.Purge("notes", id, 0)
-		case m.deleted:
-			next = &note{m.owner, m.title, m.n, false}
-			_, err = tx.Restore("notes", id, 0)
-		case op == 0:
-			next = &note{m.owner, m.title, m.n, true}
-			_, err = tx.Delete("notes", id, 0)
-		default:
-			_, err = tx.Update("notes", id, data, 0)
-		}
-		return err
-	})
-	if err != nil {
-		t.Errorf("change %s: %v", id, err)
-		return
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if model[id] = next; next == nil {
-		delete(model, id)
-	}
-}
-
-// contend changes a record that all writers change. Some lose, and leave entries of changes that were not made.
-func contend(t *testing.T, db *DB, rnd *rand.Rand) {
-	data := fmt.Appendf(nil, `{"owner":"dora","title":"%d","n":%d}`, rnd.IntN(3), rnd.IntN(9))
-	_, err := db.Update(t.Context(), Program(), func(tx *Tx) error {
-		_, err := tx.Update("notes", "shared", data, 0)
-		if errors.Is(err, ErrNotFound) {
-			_, err = tx.Create("notes", "shared", data)
-		}
-		return err
-	})
-	if err != nil && !engine.Retryable(err) {
-		t.Errorf("change the shared record: %v", err)
-	}
-}
-
-// compareNotes compares what the paths find with the model.
-func compareNotes(t *testing.T, db *DB, model map[string]*note) {
-	t.Helper()
-	for _, owner := range []string{"anna", "bert", "cleo"} {
-		for _, trash := range []bool{false, true} {
-			for _, least := range []int{-1, 1, 3} {
-				var want []string
-				for id, m := range model {
-					if m.owner == owner && m.deleted == trash && m.n > least {
-						want = append(want, id)
-					}
-				}
-				slices.SortFunc(want, func(a, b string) int {
-					if c := model[b].n - model[a].n; c != 0 {
-						return c
-					}
-					return strings.Compare(b, a)
-				})
-				q := Query{Filter: "owner = ? && n > ?", Sort: "-n,-id", Limit: 2, Trash: trash}
-				got, err := found(t, db, q, owner, least)
-				if err != nil || !slices.Equal(got, want) {
-					t.Errorf("notes of %s above %d, trash %t: %v %v, want %v", owner, least, trash, got, err, want)
-				}
-			}
-		}
-	}
-	got, err := found(t, db, Query{Filter: `owner = "dora"`, Sort: "id"})
-	if err != nil || len(got) != 1 {
-		t.Errorf("the shared record is found as %v %v", got, err)
 	}
 }
 
