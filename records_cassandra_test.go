@@ -1,6 +1,7 @@
 package skerry_test
 
 import (
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -65,5 +66,29 @@ func TestRecordsOnCassandra(t *testing.T) {
 		if code != c.status || !strings.Contains(text, c.text) {
 			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.url, code, text, c.status, c.text)
 		}
+	}
+	refusesOnce(t, one)
+}
+
+// refusesOnce: the response to a write cannot be stored in the partition of the record.
+func refusesOnce(t *testing.T, notes string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, notes, strings.NewReader(`{"id":"once","data":{"owner":"anna"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", "k1")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusNotImplemented || !strings.Contains(string(text), "Idempotency-Key") {
+		t.Errorf("POST with an Idempotency-Key: %d %s %v", resp.StatusCode, text, err)
+	}
+	if code, text := request(t, http.MethodGet, notes+"/once", nil); code != http.StatusNotFound {
+		t.Errorf("GET what was refused: %d %s", code, text)
 	}
 }

@@ -18,6 +18,14 @@ func (db *DB) refuses(what string) error {
 	return engine.Errorf(engine.CodeUnsupported, "%s: not on this engine, which keeps each record in a partition of its own and knows nothing of all of them", what)
 }
 
+// Alone returns an error that names what, if it cannot be stored in one transaction with a record; otherwise nil.
+func (db *DB) Alone(what string) error {
+	if db.parted == nil {
+		return nil
+	}
+	return engine.Errorf(engine.CodeUnsupported, "%s: not on this engine, whose transactions change one record and nothing else", what)
+}
+
 // describe does what settle does, before a transaction of an engine whose transactions cannot change collections and records.
 func (db *DB) describe(ctx context.Context) error {
 	if db.parted == nil {
