@@ -42,6 +42,7 @@ type Passwords interface {
 type DB struct {
 	eng     engine.Engine
 	parted  *keys.Parted // eng, if it keeps each record in a partition of its own; nil: it does not
+	stored  atomic.Int64 // how many of the collections that were defined are known to be stored; only with parted
 	lacks   error        // what Define returns; nil: the engine can have records
 	o       Options
 	catalog atomic.Pointer[catalog] // the last one that was used

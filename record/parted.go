@@ -31,14 +31,19 @@ func (db *DB) describe(ctx context.Context) error {
 	if db.parted == nil {
 		return nil
 	}
-	known := db.catalog.Load()
-	if known != nil && !slices.ContainsFunc(db.definitions(), func(k *schema.Compiled) bool { return known.byName[k.Name] == nil }) {
+	// That a collection is in db.catalog is not enough: a transaction under way, or one that has failed, may have put it there.
+	all, known := db.definitions(), db.catalog.Load()
+	if known != nil && db.stored.Load() == int64(len(all)) && !slices.ContainsFunc(all, func(k *schema.Compiled) bool { return known.byName[k.Name] == nil }) {
 		return nil
 	}
-	return db.updateCatalog(ctx, func(tx engine.Tx) error {
+	err := db.updateCatalog(ctx, func(tx engine.Tx) error {
 		_, err := db.settle(tx)
 		return err
 	})
+	if err == nil {
+		db.stored.Store(int64(len(all)))
+	}
+	return err
 }
 
 // updateCatalog runs a transaction that changes the descriptions of collections.

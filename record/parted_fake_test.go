@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -23,6 +24,8 @@ type partitions struct {
 	hold    bool               // Remove keeps what it should remove in held
 	held    []engine.PathEntry // what arrives late
 	between func()             // called once by the next Insert, after it has stored its entries
+	unknown error              // of the next Update, after it has committed
+	another func()             // called once by the next Update after its function, which then runs again
 }
 
 type pathKey struct{ partition, key string }
@@ -45,6 +48,23 @@ func (p *partitions) at(x engine.PathEntry) *pathStamps {
 		p.paths[k] = &pathStamps{}
 	}
 	return p.paths[k]
+}
+
+// Update does what the test asks for.
+func (p *partitions) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	p.mu.Lock()
+	another, unknown := p.another, p.unknown
+	p.another, p.unknown = nil, nil
+	p.mu.Unlock()
+	if another != nil {
+		conflict := errors.New("another change came first")
+		if _, err := p.Engine.Update(ctx, func(tx engine.Tx) error { return cmp.Or(fn(tx), conflict) }); !errors.Is(err, conflict) {
+			return 0, err
+		}
+		another()
+	}
+	pos, err := p.Engine.Update(ctx, fn)
+	return pos, cmp.Or(err, unknown)
 }
 
 func (p *partitions) Insert(_ context.Context, list []engine.PathEntry) error {
@@ -114,155 +134,4 @@ func (p *partitions) Range(_ context.Context, partition, lo, hi []byte, back boo
 		slices.Reverse(list)
 	}
 	return list[:min(limit, len(list))], nil
-}
-
-// openFake opens records on partitions, with the collection notes.
-func openFake(t *testing.T) (*DB, *partitions) {
-	t.Helper()
-	p := newPartitions(t)
-	db, err := Open(p, Options{})
-	if err == nil {
-		err = db.Define(notes())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return db, p
-}
-
-// own sets the owner of a note, and creates it if there is none.
-func own(db *DB, id, owner string) error {
-	_, err := db.Update(context.Background(), Program(), func(tx *Tx) error {
-		data := []byte(`{"owner":"` + owner + `"}`)
-		_, err := tx.Update("notes", id, data, 0)
-		if errors.Is(err, ErrNotFound) {
-			_, err = tx.Create("notes", id, data)
-		}
-		return err
-	})
-	return err
-}
-
-// owned compares the notes of an owner.
-func owned(t *testing.T, db *DB, owner string, want ...string) {
-	t.Helper()
-	got, err := found(t, db, Query{Filter: "owner = ?", Sort: "-n,-id"}, owner)
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("notes of %s: %v %v, want %v", owner, got, err, want)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestForcedDeathBeforeCommit: entries of a change that was not made are ignored, and removed once the record is known to be
-// elsewhere.
-func TestForcedDeathBeforeCommit(t *testing.T) {
-	db, p := openFake(t)
-	must(t, own(db, "a", "anna"))
-	dead := errors.New("the process died")
-	p.fail = dead
-	if err := own(db, "a", "bert"); !errors.Is(err, dead) {
-		t.Fatal(err)
-	}
-	if n := p.alive(); n != 2 {
-		t.Errorf("%d entries, want that of the record and that of the change that was not made", n)
-	}
-	owned(t, db, "bert")
-	owned(t, db, "anna", "a")
-	must(t, own(db, "a", "bert"))
-	owned(t, db, "bert", "a")
-	owned(t, db, "anna")
-	if n := p.alive(); n != 1 {
-		t.Errorf("%d entries of one record", n)
-	}
-	p.fail = dead
-	if err := own(db, "new", "bert"); !errors.Is(err, dead) {
-		t.Fatal(err)
-	}
-	owned(t, db, "bert", "a") // nothing shows whether the other one is still being created
-	must(t, own(db, "new", "bert"))
-	owned(t, db, "bert", "new", "a")
-}
-
-// TestForcedLateRemoval: a removal that arrives after the record has got the same entry again changes nothing.
-func TestForcedLateRemoval(t *testing.T) {
-	db, p := openFake(t)
-	must(t, own(db, "a", "anna"))
-	p.hold = true
-	must(t, own(db, "a", "bert"))
-	owned(t, db, "anna") // its entry is still there
-	must(t, own(db, "a", "anna"))
-	p.release()
-	owned(t, db, "anna", "a")
-	owned(t, db, "bert")
-	if n := p.alive(); n != 1 {
-		t.Errorf("%d entries of one record", n)
-	}
-}
-
-// TestForcedReadDuringChange: a reader that comes upon the entry of a change that is under way removes nothing that the change
-// needs.
-func TestForcedReadDuringChange(t *testing.T) {
-	db, p := openFake(t)
-	must(t, own(db, "a", "anna"))
-	p.hold = true
-	p.between = func() { owned(t, db, "bert") } // it comes before the commit, its removal after it
-	must(t, own(db, "a", "bert"))
-	p.release()
-	owned(t, db, "bert", "a")
-	owned(t, db, "anna")
-}
-
-// TestForcedPurge: a record that was purged and created again has the entries of the new one.
-func TestForcedPurge(t *testing.T) {
-	db, p := openFake(t)
-	must(t, own(db, "a", "anna"))
-	p.hold = true
-	for _, fn := range []func(*Tx) error{
-		func(tx *Tx) error { _, err := tx.Delete("notes", "a", 0); return err },
-		func(tx *Tx) error { return tx.Purge("notes", "a", 0) },
-	} {
-		_, err := db.Update(t.Context(), Program(), fn)
-		must(t, err)
-	}
-	must(t, own(db, "a", "anna"))
-	p.release()
-	owned(t, db, "anna", "a")
-	if n := p.alive(); n != 1 {
-		t.Errorf("%d entries of one record", n)
-	}
-}
-
-// TestForcedStaleEntries: a record that several entries lead to is found once, where it is, and the other entries are removed.
-func TestForcedStaleEntries(t *testing.T) {
-	db, p := openFake(t)
-	must(t, own(db, "a", "anna"))
-	must(t, own(db, "b", "anna"))
-	p.hold = true
-	for _, n := range []string{"3", "5", "1"} {
-		_, err := db.Update(t.Context(), Program(), func(tx *Tx) error {
-			_, err := tx.Update("notes", "a", []byte(`{"n":`+n+`}`), 0)
-			return err
-		})
-		must(t, err)
-	}
-	p.hold, p.held = false, nil // they never arrive
-	owned(t, db, "anna", "a", "b")
-	if n := p.alive(); n != 2 {
-		t.Errorf("%d entries of two records", n)
-	}
-	p.fail = errors.New("the process died")
-	if own(db, "b", "bert") == nil {
-		t.Fatal("the change was made")
-	}
-	must(t, own(db, "b", "cleo")) // the same revision
-	owned(t, db, "bert")
-	if n := p.alive(); n != 2 {
-		t.Errorf("%d entries of two records", n)
-	}
 }

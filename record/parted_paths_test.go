@@ -129,6 +129,29 @@ func TestPartedRefusals(t *testing.T) {
 	}
 }
 
+// TestPartedMigratedElsewhere: a process follows the descriptions that another one has changed.
+func TestPartedMigratedElsewhere(t *testing.T) {
+	db := openParted(t)
+	if err := db.Define(notes()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Update(t.Context(), Program(), put("a")); err != nil {
+		t.Fatal(err)
+	}
+	n := notes()
+	n.Fields = append(n.Fields, schema.Field{Name: "place", Type: schema.Text})
+	if _, err := redefined(t, db, n).Migrate(t.Context(), MigrateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := db.Update(t.Context(), Program(), func(tx *Tx) error {
+		_, err := tx.Update("notes", "a", []byte(`{"place":"Oslo"}`), 0)
+		return err
+	})
+	if err != nil {
+		t.Errorf("set a field that another process has added: %v", err)
+	}
+}
+
 // TestPartedCrossing: a transaction that changes two records changes none, even if its function ignores the error.
 func TestPartedCrossing(t *testing.T) {
 	db := openParted(t)
