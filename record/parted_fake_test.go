@@ -20,7 +20,8 @@ type partitions struct {
 
 	mu      sync.Mutex // guards the fields below
 	paths   map[pathKey]*pathStamps
-	fail    error              // of the next Insert, after it has stored its entries
+	fail    error              // of each Insert of the next Update, after it has stored its entries
+	failing error              // of the Update under way
 	hold    bool               // Remove keeps what it should remove in held
 	held    []engine.PathEntry // what arrives late
 	between func()             // called once by the next Insert, after it has stored its entries
@@ -55,6 +56,7 @@ func (p *partitions) Update(ctx context.Context, fn func(engine.Tx) error) (engi
 	p.mu.Lock()
 	another, unknown := p.another, p.unknown
 	p.another, p.unknown = nil, nil
+	p.failing, p.fail = p.fail, nil
 	p.mu.Unlock()
 	if another != nil {
 		conflict := errors.New("another change came first")
@@ -73,8 +75,8 @@ func (p *partitions) Insert(_ context.Context, list []engine.PathEntry) error {
 		s := p.at(x)
 		s.in = max(s.in, x.Stamp)
 	}
-	between, err := p.between, p.fail
-	p.between, p.fail = nil, nil
+	between, err := p.between, p.failing
+	p.between = nil
 	p.mu.Unlock()
 	if between != nil {
 		between()
