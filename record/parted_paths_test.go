@@ -152,6 +152,34 @@ func TestPartedMigratedElsewhere(t *testing.T) {
 	}
 }
 
+// TestPartedDescending: the first field of an index may be descending.
+func TestPartedDescending(t *testing.T) {
+	db := openParted(t)
+	c := notes()
+	c.Indexes = []schema.Index{{Name: "by_n", Fields: []schema.IndexField{{Name: "n", Desc: true}, {Name: "owner"}}}}
+	if err := db.Define(c); err != nil {
+		t.Fatal(err)
+	}
+	for id, data := range map[string]string{"a": `{"n":2,"owner":"bert"}`, "b": `{"n":2,"owner":"anna"}`, "c": `{"n":-2,"owner":"anna"}`, "d": `{"owner":"anna"}`} {
+		_, err := db.Update(t.Context(), Program(), func(tx *Tx) error { _, err := tx.Create("notes", id, []byte(data)); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range []struct{ filter, order, want string }{
+		{"n = 2", "owner", "b a"},
+		{"n = 2", "-owner", "a b"},
+		{"n = -2", "owner", "c"},
+		{"n = null", "owner", "d"},
+		{"n = 3", "owner", ""},
+	} {
+		got, err := found(t, db, Query{Filter: x.filter, Sort: x.order, Limit: 1})
+		if err != nil || strings.Join(got, " ") != x.want {
+			t.Errorf("%s by %s: %v %v, want %s", x.filter, x.order, got, err, x.want)
+		}
+	}
+}
+
 // TestPartedCrossing: a transaction that changes two records changes none, even if its function ignores the error.
 func TestPartedCrossing(t *testing.T) {
 	db := openParted(t)
