@@ -421,11 +421,6 @@ func (f *search) within(a *access, x span) iter.Seq2[*Doc, error] {
 	}
 }
 
-// readKeys yields the keys in a range, in the order of the way.
-func (f *search) readKeys(a *access, x span) iter.Seq2[engine.Pair, error] {
-	return scan(f.tx, x.lo, x.hi, a.back)
-}
-
 // load returns the record that a pair of keys and values is or leads to; nil if it is not of the search.
 func (f *search) load(a *access, p engine.Pair) (*Doc, error) {
 	if f.read == f.budget {
