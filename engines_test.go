@@ -23,6 +23,7 @@ type column struct {
 	name string
 	engine.Promises
 	samples bool // it is an engine.SampleStore
+	paths   bool // it is an engine.PathStore
 }
 
 // promised returns what the engines promise, in the order of their columns.
@@ -35,7 +36,8 @@ func promised(t *testing.T) (list []column) {
 			t.Fatal(err)
 		}
 		_, samples := eng.(engine.SampleStore)
-		list = append(list, column{name, eng.Promises(), samples})
+		_, paths := eng.(engine.PathStore)
+		list = append(list, column{name, eng.Promises(), samples, paths})
 		if err := eng.Close(); err != nil {
 			t.Error(err)
 		}
@@ -70,6 +72,9 @@ func TestPromisesTable(t *testing.T) {
 			text := cell(e.Promises)
 			if e.samples && name == "time series" {
 				text = "yes, in tables of its own"
+			}
+			if e.paths && name == "records" {
+				text = "yes, with declared access paths"
 			}
 			fmt.Fprintf(&b, " %s |", text)
 		}

@@ -15,6 +15,9 @@ import (
 //
 //	Engine  Eacher Preparer Positioner Raiser Meter Backuper Stopper Clustered Advertiser HandOverer Emptier
 //	Tx      Ranker Savepointer Breaker Expirer ManyGetter Expecter Attacher
+//
+// SampleStore and PathStore, which have files of their own, are tables of an engine that is too weak for the keys of a capability.
+// Package engine/cassandra tests them.
 
 // Eacher is satisfied by engines that accept many small transactions in one call,
 // such as a pipeline of client commands.
@@ -174,6 +177,24 @@ type ManyGetter interface {
 	// GetMany returns what Get returns for each of keys, in their order: nil where
 	// there is no value. An empty value is not nil.
 	GetMany(keys [][]byte) (vals [][]byte, err error)
+}
+
+// GetMany returns what ManyGetter returns: in one round trip if tx is one, otherwise with a Get for each key.
+func GetMany(tx Tx, keys [][]byte) (vals [][]byte, err error) {
+	if many, ok := tx.(ManyGetter); ok {
+		return many.GetMany(keys)
+	}
+	vals = make([][]byte, len(keys))
+	for i, key := range keys {
+		val, ok, err := tx.Get(key)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			vals[i] = append([]byte{}, val...) // the next Get may end it
+		}
+	}
+	return vals, nil
 }
 
 // Expecter is satisfied by a Tx that can prepare for keys that are about to be used, such

@@ -75,20 +75,7 @@ func (t *Tx) rawMany(group []loaded) ([][]byte, error) {
 	for i, l := range group {
 		keys[i] = l.Key
 	}
-	if many, ok := t.tx.(engine.ManyGetter); ok {
-		return many.GetMany(keys)
-	}
-	vals := make([][]byte, len(keys))
-	for i, key := range keys {
-		val, ok, err := t.tx.Get(key)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			vals[i] = append([]byte{}, val...)
-		}
-	}
-	return vals, nil
+	return engine.GetMany(t.tx, keys)
 }
 
 // loadOne stores a record over has, unless that is as new.

@@ -26,6 +26,9 @@ func (db *DB) Convert(ctx context.Context, names []string, to Place) (begun []st
 	if to != InKeys && to != InTables {
 		return nil, engine.Errorf(engine.CodeInvalid, "records are stored in %s or %s, not in %.40q", InKeys, InTables, to)
 	}
+	if err := db.refuses("conversion of collections"); err != nil {
+		return nil, err
+	}
 	_, err = db.eng.Update(ctx, func(tx engine.Tx) error {
 		begun = nil
 		c, err := db.settle(tx)

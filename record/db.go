@@ -41,7 +41,9 @@ type Passwords interface {
 // engine.
 type DB struct {
 	eng     engine.Engine
-	lacks   error // what Define returns; nil: the engine can have records
+	parted  *keys.Parted // eng, if it keeps each record in a partition of its own; nil: it does not
+	stored  atomic.Int64 // how many of the collections that were defined are known to be stored; only with parted
+	lacks   error        // what Define returns; nil: the engine can have records
 	o       Options
 	catalog atomic.Pointer[catalog] // the last one that was used
 	wake    chan struct{}           // of Run
@@ -55,12 +57,25 @@ type DB struct {
 }
 
 // Open returns the records on eng. If eng lacks a promise that records need, the error matches engine.ErrUnsupported
-// and names the promise.
+// and names the promise. An engine.PathStore needs to promise less: each record is in a partition of its own then, and a
+// transaction changes one record.
 func Open(eng engine.Engine, o Options) (*DB, error) {
-	if err := eng.Promises().Meets("records", keys.Needs()); err != nil {
+	err := eng.Promises().Meets("records", keys.Needs())
+	if err == nil {
+		return newDB(eng, o), nil
+	}
+	store, ok := eng.(engine.PathStore)
+	if !ok {
 		return nil, err
 	}
-	return newDB(eng, o), nil
+	if err := eng.Promises().Meets("records", keys.NeedsParted()); err != nil {
+		return nil, err
+	}
+	o.Feed = nil
+	parted := keys.NewParted(store)
+	db := newDB(parted, o)
+	db.parted = parted
+	return db, nil
 }
 
 // Unavailable returns a DB on an engine that cannot have records: all its calls fail with err.
@@ -118,7 +133,13 @@ func (db *DB) Define(collections ...schema.Collection) error {
 	var bad error
 	for _, c := range collections {
 		k, err := c.Compile()
+		var refused error
+		if err == nil && db.parted != nil {
+			refused = keys.Refusals(k)
+		}
 		switch {
+		case refused != nil:
+			bad = errors.Join(bad, refused)
 		case err != nil:
 			bad = errors.Join(bad, engine.Errorf(engine.CodeInvalid, "collection %s: %w", c.Name, err))
 		case slices.ContainsFunc(db.defined, func(x *schema.Compiled) bool { return x.Name == c.Name }):

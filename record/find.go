@@ -181,6 +181,9 @@ func scanned(err error) error {
 	if e, ok := errors.AsType[*keys.ScanError](err); ok {
 		return engine.Errorf(CodeScan, "%w", e)
 	}
+	if e, ok := errors.AsType[*keys.PathError](err); ok {
+		return engine.Errorf(CodeNoPath, "%w", e)
+	}
 	return err
 }
 

@@ -154,6 +154,9 @@ func (t *Tx) GetAsOf(collection, id string, m Moment) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.Refused("numbers of changes"); err != nil && m.Seq != 0 {
+		return nil, err
+	}
 	if d == nil || m.Rev > d.Rev {
 		return nil, notFound(c, id)
 	}

@@ -124,6 +124,9 @@ func (db *DB) After(name, collection string, fn func(ctx context.Context, c *Com
 	if name == "" || len(name) > schema.MaxNameBytes {
 		return engine.Errorf(engine.CodeInvalid, "the name of an After function must have 1 to %d bytes, not %d", schema.MaxNameBytes, len(name))
 	}
+	if err := db.refuses("After function " + name + " of " + collection); err != nil {
+		return err
+	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if slices.ContainsFunc(db.hooks.after, func(h *hook) bool { return h.name == name && h.collection == collection }) {

@@ -135,12 +135,12 @@ func (db *DB) migrations(tx engine.Tx, c *catalog, o MigrateOptions) (all []Migr
 // the error matches ErrLoses and wraps a *LossError.
 func (db *DB) Migrate(ctx context.Context, o MigrateOptions) (done []Migration, err error) {
 	seen := map[string]uint64{} // by collection: the last change that was looked at
-	if !o.AllowLoss {
+	if !o.AllowLoss && db.parted == nil {
 		if err := db.checkLosses(ctx, o, seen); err != nil {
 			return nil, err
 		}
 	}
-	_, err = db.eng.Update(ctx, func(tx engine.Tx) error {
+	err = db.updateCatalog(ctx, func(tx engine.Tx) error {
 		c, err := db.settle(tx)
 		if err != nil {
 			return err
@@ -151,6 +151,9 @@ func (db *DB) Migrate(ctx context.Context, o MigrateOptions) (done []Migration, 
 		}
 		done = nil
 		for _, m := range all {
+			if err := db.refusesSteps(m.Steps); err != nil {
+				return err
+			}
 			if m.Refused != "" {
 				return engine.Errorf(CodeMigration, "collection %s cannot be migrated: %s", m.Collection, m.Refused)
 			}
@@ -393,6 +396,9 @@ func (c *catalog) byID(id uint32) *keys.Collection {
 // DropCollection deletes a collection with all its records and their history. The error matches ErrLoses if the
 // collection has records and allowLoss is false, and ErrReferenced if other collections refer to it.
 func (db *DB) DropCollection(ctx context.Context, name string, allowLoss bool) error {
+	if err := db.refuses("removal of collection " + name); err != nil {
+		return err
+	}
 	_, err := db.eng.Update(ctx, func(tx engine.Tx) error {
 		c, err := db.load(tx)
 		if err != nil {

@@ -98,6 +98,9 @@ func (p *passwords) compute(ctx context.Context, db *DB, a Actor) error {
 
 // updateHashed runs fn as one transaction, and again after hashing the passwords that it sets.
 func (db *DB) updateHashed(ctx context.Context, a Actor, fn func(*Tx) error) (engine.Position, error) {
+	if err := db.describe(ctx); err != nil {
+		return 0, err
+	}
 	p := &passwords{}
 	for range maxHashRounds {
 		pos, err := db.eng.Update(ctx, func(tx engine.Tx) error {

@@ -49,6 +49,9 @@ type past struct {
 
 // pastAt returns the state of all collections at a moment of one of them. m is no revision.
 func (t *Tx) pastAt(c *collection, m Moment) (*past, error) {
+	if err := c.Refused("numbers of changes"); err != nil && m.Seq != 0 {
+		return nil, err
+	}
 	p := &past{t, c, m, m}
 	if m.Seq == 0 {
 		return p, nil

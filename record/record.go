@@ -29,6 +29,7 @@ const (
 	CodeUnknownCollection engine.Code = "unknown_collection"
 	CodeQuery             engine.Code = "query_invalid"
 	CodeScan              engine.Code = "scan_too_large"
+	CodeNoPath            engine.Code = "no_access_path"
 	CodeTooLarge          engine.Code = "query_too_large"
 	CodeHistoryGone       engine.Code = "history_gone"
 	CodeMigration         engine.Code = "migration_refused"
@@ -41,6 +42,7 @@ func Catalog() []engine.Meaning {
 		{Code: CodeHistoryGone, Kind: engine.KindGone, Text: "the history that the request needs is no longer kept or was redacted"},
 		{Code: CodeLoses, Kind: engine.KindPrecondition, Text: "the migration would lose data or make records invalid; nothing was changed"},
 		{Code: CodeMigration, Kind: engine.KindRefused, Text: "the stored collections cannot be migrated to what the program defines; nothing was changed"},
+		{Code: CodeNoPath, Kind: engine.KindRefused, Text: "the engine has no way to the records that the query asks for; the message names the index to declare"},
 		{Code: CodeQuery, Kind: engine.KindInvalid, Text: "a filter, order, cursor or other part of a query is malformed; the message says where"},
 		{Code: CodeTooLarge, Kind: engine.KindRefused, Text: "the query would read or return more than a limit; the message names it"},
 		{Code: CodeRevision, Kind: engine.KindPrecondition, Text: "the record does not have the revision that the request expects; nothing was written"},

@@ -9,6 +9,10 @@ import (
 // takes in changes of other programs, removes expired changes, delivers changes to subscriptions, and calls the After
 // functions. Call it once on every node; work that only the leader does waits on the others.
 func (db *DB) Run(ctx context.Context) error {
+	if db.parted != nil {
+		<-ctx.Done() // everything happens in the transactions
+		return ctx.Err()
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	parts := []func(context.Context) error{db.work, db.runHooks, db.foreign}

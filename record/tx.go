@@ -51,7 +51,7 @@ func (t *Tx) collection(name string) (*collection, error) {
 	}
 	for _, k := range t.db.definitions() {
 		if k.Name == name {
-			c := &collection{Collection: (&keys.Collection{}).Next(k)}
+			c := &collection{Collection: keys.New(t.tx, k)}
 			c.readRules(t.catalog.compiled)
 			return c, nil
 		}

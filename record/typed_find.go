@@ -1,6 +1,7 @@
 package record
 
 import (
+	"context"
 	"errors"
 	"iter"
 	"net/url"
@@ -67,6 +68,22 @@ func (t *Tx) list(collection string, params url.Values) (*Page, error) {
 		return nil, err
 	}
 	return t.Find(collection, q)
+}
+
+// CheckQuery returns the error with which a query of the program would fail: it is malformed, the actor may not make it, or it has
+// no access path on an engine that needs one (CodeNoPath; the message names the index to declare). Call it when the program starts,
+// after Define, for each query that it is going to make. The actor and args are examples. It reads no records.
+func (db *DB) CheckQuery(ctx context.Context, a Actor, collection string, q Query, args ...any) error {
+	p, err := q.params(args)
+	if err != nil {
+		return err
+	}
+	p.Set("limit", "0")
+	_, err = db.View(ctx, engine.Read{}, a, func(tx *Tx) error {
+		_, err := tx.list(collection, p)
+		return err
+	})
+	return err
 }
 
 // page returns a page of records, and how many there are on all pages if the query counts them.

@@ -36,6 +36,9 @@ type Verification struct {
 // Anyone who can write the store can also recompute the chain of hashes. To detect that, keep the result of Tx.Head
 // elsewhere.
 func (db *DB) Verify(ctx context.Context, names []string, progress func(Verification)) (all []Verification, err error) {
+	if err := db.refuses("verification"); err != nil {
+		return nil, err
+	}
 	var c *catalog
 	if _, err := db.eng.View(ctx, engine.Read{}, func(tx engine.Tx) (err error) { c, err = db.load(tx); return err }); err != nil {
 		return nil, err
@@ -104,6 +107,9 @@ func (t *Tx) Head(collection string) (Head, error) {
 	}
 	if !t.actor.System {
 		return Head{}, engine.Errorf(CodeRefused, "only the program and superadmins may read the head of a chain")
+	}
+	if err := c.Refused("chain of changes"); err != nil {
+		return Head{}, err
 	}
 	n, err := keys.ReadCounters(t.tx, c.Collection)
 	return Head{c.Name, n.Seq, n.Head[:]}, err

@@ -149,6 +149,9 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 // Conditions are decided when the record itself changes: not when a record changes to which it refers, and not when time
 // passes. Without Options.Feed, Subscribe is engine.CodeUnsupported.
 func (db *DB) Subscribe(ctx context.Context, a Actor, sub Subscription) (*Stream, error) {
+	if err := db.refuses("subscriptions"); err != nil {
+		return nil, err
+	}
 	if db.hub == nil {
 		return nil, engine.Errorf(engine.CodeUnsupported, "subscriptions need a change feed; record.Options.Feed is nil")
 	}

@@ -123,7 +123,7 @@ func samplesTable(collection string) string {
 // Define implements engine.SampleTables.
 func (s *samples) Define(ctx context.Context, list []engine.SampleSeries) error {
 	at := s.e.o.Now()
-	return s.each(ctx, len(list), func(ctx context.Context, i int) error {
+	return inParallel(ctx, len(list), samplesAtOnce, func(ctx context.Context, i int) error {
 		d := list[i]
 		return s.write(ctx, s.bulk.Query(insertSeries, s.name, int8(d.ID[0]%seriesShards), at, d.ID[:], d.Labels).WithTimestamp(s.stamp()))
 	})
@@ -203,7 +203,7 @@ func (s *samples) Load(ctx context.Context, list []engine.SampleRun) error {
 func (s *samples) store(ctx context.Context, list []engine.SampleRun, stampOf func(part) int64) error {
 	parts := partsOf(list)
 	now := s.e.o.Now()
-	return s.each(ctx, len(parts), func(ctx context.Context, i int) error {
+	return inParallel(ctx, len(parts), samplesAtOnce, func(ctx context.Context, i int) error {
 		p := parts[i]
 		stamp := stampOf(p)
 		if err := s.storeDay(ctx, p.seriesDay, now, stamp); err != nil {
@@ -392,30 +392,4 @@ func (s *samples) daysOf(ctx context.Context, id [16]byte, from, to int64, at go
 		days = append(days, day)
 	}
 	return days, s.e.fault(ctx, rows.Close())
-}
-
-// each calls fn with 0 to n-1, samplesAtOnce at a time, and returns the first error.
-func (s *samples) each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var work sync.WaitGroup
-	next := make(chan int)
-	for range min(n, samplesAtOnce) {
-		work.Go(func() {
-			for i := range next {
-				if err := fn(ctx, i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	for i := range n {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
-	work.Wait()
-	return context.Cause(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/apache/cassandra-gocql-driver/v2"
@@ -165,4 +166,30 @@ func (e *db) apply(ctx context.Context, part string, base, next []byte, writes [
 		return applied, found, e.o.through(send)
 	}
 	return applied, found, send()
+}
+
+// inParallel calls fn with 0 to n-1, atOnce at a time, and returns the first error.
+func inParallel(ctx context.Context, n, atOnce int, fn func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var work sync.WaitGroup
+	next := make(chan int)
+	for range min(n, atOnce) {
+		work.Go(func() {
+			for i := range next {
+				if err := fn(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	work.Wait()
+	return context.Cause(ctx)
 }

@@ -76,6 +76,15 @@ func (c *Collection) Next(k *schema.Compiled) *Collection {
 	return n
 }
 
+// New returns a collection that is not stored, and empty.
+func New(tx engine.Tx, k *schema.Compiled) *Collection {
+	c := (&Collection{}).Next(k)
+	if own, ok := native(tx).Driver.(parted); ok {
+		c.place = place{native: true, driver: own}
+	}
+	return c
+}
+
 // sameIndex reports whether an index of c has the same entries as one of another description.
 func (c *Collection) sameIndex(a schema.Index, k *schema.Compiled, b schema.Index) bool {
 	return a.Unique == b.Unique && slices.EqualFunc(a.Fields, b.Fields, func(f, g schema.IndexField) bool {

@@ -153,7 +153,7 @@ func (f *search) choose(all []query.Bound, bounded bool) (err error) {
 	if f.ways, err = f.accesses(f.tx, f.c, f.bounds, bounded); err != nil {
 		return err
 	}
-	if !bounded && f.Past == nil && !f.ways[0].byID {
+	if !bounded && f.Past == nil && (len(f.ways) == 0 || !f.ways[0].byID) {
 		unions, never, err := f.unions(all)
 		if err != nil || never {
 			f.ways = nil
@@ -161,12 +161,19 @@ func (f *search) choose(all []query.Bound, bounded bool) (err error) {
 		}
 		f.ways = append(f.ways, unions...)
 	}
+	if len(f.ways) == 0 {
+		return f.noPath()
+	}
 	f.rank(f.ways)
 	return nil
 }
 
 // Find returns one page of records. It returns a *ScanError rather than read more records than s.Most allows.
 func Find(tx engine.Tx, c *Collection, s *Search) (*Page, error) {
+	if s.Limit == 0 && c.parted() {
+		_, err := newSearch(tx, c, s, MaxPathScan) // it must have a path all the same
+		return &Page{}, err
+	}
 	if s.Limit == 0 {
 		return &Page{}, nil
 	}
@@ -398,11 +405,11 @@ func (f *search) docs(a *access) iter.Seq2[*Doc, error] {
 // within yields the records of the search in one range.
 func (f *search) within(a *access, x span) iter.Seq2[*Doc, error] {
 	return func(yield func(*Doc, error) bool) {
-		scan := f.tx.Scan
-		if a.back {
-			scan = f.tx.ScanBack
+		pairs := f.readPath
+		if !f.c.parted() {
+			pairs = f.readKeys
 		}
-		for p, err := range scan(x.lo, x.hi) {
+		for p, err := range pairs(a, x) {
 			var d *Doc
 			if err == nil {
 				d, err = f.load(a, p)
@@ -435,7 +442,13 @@ func (f *search) load(a *access, p engine.Pair) (*Doc, error) {
 			if f.seen[id] {
 				return nil, nil
 			}
-			d, err = Get(f.tx, f.c, id)
+			if f.c.parted() {
+				if d, err = f.atEntry(a, p.Key, id); d == nil {
+					return nil, err
+				}
+			} else {
+				d, err = Get(f.tx, f.c, id)
+			}
 		}
 		if d == nil && err == nil {
 			err = engine.Errorf(engine.CodeCorrupt, "index %s of %s has record %s, which does not exist", a.index.Name, f.c.Name, id)

@@ -36,6 +36,9 @@ func (c *Collection) describe(ch *Change, was, text []byte) {
 // log writes a change to the history, and forgets the one before it if the collection keeps none.
 func (c *Collection) log(tx engine.Tx, n *Counters, ch *Change) error {
 	n.Seq++
+	if c.parted() {
+		n.Seq = ch.Rev
+	}
 	ch.Seq = n.Seq
 	n.Head = ch.hash(n.Head)
 	if c.History.Off {
@@ -119,7 +122,7 @@ func Remove(tx engine.Tx, c *Collection, before *Doc, ch *Change) error {
 	}
 	n.count(before, -1)
 	ch.ID, ch.Rev, ch.Body = before.ID, before.Rev+1, []byte("[]")
-	if err := c.log(tx, &n, ch); err != nil {
+	if err := c.log(tx, &n, ch); err != nil || c.parted() {
 		return err
 	}
 	return n.write(tx, c)

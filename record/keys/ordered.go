@@ -122,6 +122,11 @@ func scan(tx engine.Tx, lo, hi []byte, back bool) iter.Seq2[engine.Pair, error] 
 	return tx.Scan(lo, hi)
 }
 
+// readKeys yields the keys in a range, in the order of the way.
+func (f *search) readKeys(a *access, x span) iter.Seq2[engine.Pair, error] {
+	return scan(f.tx, x.lo, x.hi, a.back)
+}
+
 // LinkBytes is how many bytes of its hash a change has in the log, by which a verification finds where a chain breaks.
 const LinkBytes = 8
 

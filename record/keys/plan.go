@@ -42,14 +42,17 @@ type pin struct {
 type span struct{ lo, hi []byte }
 
 // accesses returns the ways to the records within some bounds that read one range of ids, some ids or one index. There is
-// always one. bounded reports whether the bounds are all that is asked of a record.
+// always one, unless the records are in partitions. bounded reports whether the bounds are all that is asked of a record.
 func (s *Search) accesses(tx engine.Tx, c *Collection, b bounds, bounded bool) ([]*access, error) {
 	if x := b["id"]; x != nil && x.equal {
 		return []*access{byIDs(x.values)}, nil
 	}
 	all := []*access{s.documents(c, b)}
+	if c.parted() {
+		all = s.paths(c, b)
+	}
 	for i := range c.stored {
-		if s.Past != nil {
+		if s.Past != nil || c.parted() {
 			break
 		}
 		if a := s.entries(c, &c.stored[i], b); a != nil {

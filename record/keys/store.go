@@ -97,8 +97,11 @@ type Counters struct {
 	AnchorAt   time.Time // time of that change
 }
 
-// ReadCounters returns the counters of a collection.
+// ReadCounters returns the counters of a collection. One in partitions has none; they are zero.
 func ReadCounters(tx engine.Tx, c *Collection) (n Counters, err error) {
+	if c.parted() {
+		return n, nil
+	}
 	val, ok, err := tx.Get(prefix(counterKeys, c.ID))
 	if err != nil || !ok {
 		return n, err
@@ -169,7 +172,7 @@ func Put(tx engine.Tx, c *Collection, before, after *Doc, ch *Change) error {
 	}
 	n.count(before, -1)
 	n.count(after, 1)
-	if err := c.log(tx, &n, ch); err != nil {
+	if err := c.log(tx, &n, ch); err != nil || c.parted() {
 		return err
 	}
 	return n.write(tx, c)

@@ -126,6 +126,11 @@ func (f *Face) write(c *web.Context, fn func(tx *record.Tx, a *answer) error, pa
 	if err != nil {
 		return err
 	}
+	if o.key != nil {
+		if err := f.db.Alone("the header " + conditions.OnceHeader); err != nil {
+			return err
+		}
+	}
 	var a answer
 	var replayed bool
 	_, err = f.db.Update(c, actor, func(tx *record.Tx) error {
