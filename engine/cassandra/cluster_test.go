@@ -122,6 +122,82 @@ func (p *pairs) goesOn(t *testing.T) {
 	}
 }
 
+// batches appends batches of samples one after the other: batch i has ten samples for each of five series.
+type batches struct {
+	s     engine.SampleTables
+	mu    sync.Mutex // guards acked
+	acked []int64    // numbers of batches
+}
+
+const batchTimes = 10
+
+func batchID(series int) [16]byte { return [16]byte{2, byte(series)} }
+
+// run appends until the function that it returns is called.
+func (b *batches) run(t *testing.T) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var bg sync.WaitGroup
+	bg.Go(func() {
+		for i := int64(0); ctx.Err() == nil; i++ {
+			var list []engine.SampleRun
+			for series := range 5 {
+				run := engine.SampleRun{ID: batchID(series)}
+				for k := range int64(batchTimes) {
+					run.Times, run.Values = append(run.Times, i*batchTimes+k), append(run.Values, float64(i))
+				}
+				list = append(list, run)
+			}
+			if err := b.s.Append(context.WithoutCancel(ctx), list); err != nil {
+				t.Logf("batch %d: %v", i, err)
+				continue
+			}
+			b.mu.Lock()
+			b.acked = append(b.acked, i)
+			b.mu.Unlock()
+		}
+	})
+	return func() { cancel(); bg.Wait() }
+}
+
+func (b *batches) done() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.acked)
+}
+
+// goesOn waits until another batch that begins now is acknowledged.
+func (b *batches) goesOn(t *testing.T) {
+	t.Helper()
+	before := b.done()
+	eventually.True(t, "batches are appended", func() bool { return b.done() > before+1 })
+}
+
+// check compares what is stored with what was acknowledged: nothing is missing, and nothing is there twice.
+func (b *batches) check(t *testing.T) {
+	t.Helper()
+	for series := range 5 {
+		got, err := b.s.Read(t.Context(), batchID(series), 0, sampleDay-1, 1_000_000, engine.Read{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := map[int64]float64{}
+		for i, at := range got.Times {
+			if _, twice := has[at]; twice {
+				t.Errorf("series %d has time %d twice", series, at)
+			}
+			has[at] = got.Values[i]
+		}
+		for _, i := range b.acked {
+			for k := range int64(batchTimes) {
+				if v, ok := has[i*batchTimes+k]; !ok || v != float64(i) {
+					t.Errorf("series %d lacks sample %d of batch %d, which was acknowledged", series, k, i)
+				}
+			}
+		}
+	}
+	t.Logf("%d batches were acknowledged", len(b.acked))
+}
+
 // TestNodeDies kills one of three nodes in the middle of writes. With consistency quorum they go on, and nothing that was
 // acknowledged is lost or done twice. With consistency all they fail. Once it is back, reads of one node may be stale, and those of a
 // quorum are not.
@@ -152,13 +228,19 @@ func TestNodeDies(t *testing.T) {
 		t.Errorf("samples with all nodes: %v", err)
 	}
 	p := &pairs{eng: eng}
+	b := &batches{s: kept}
 	p.run(t, func() {
+		stop := b.run(t)
+		defer stop()
 		p.goesOn(t)
+		b.goesOn(t)
 		nodes[2].Kill(t)
 		p.goesOn(t)
+		b.goesOn(t)
 		p.goesOn(t)
 	})
 	p.check(t)
+	b.check(t)
 	if err := put(t.Context()); !errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrOutcomeUnknown) {
 		t.Errorf("consistency all without one node: %v", err)
 	}

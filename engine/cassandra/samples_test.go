@@ -122,6 +122,39 @@ func checkReads(t *testing.T, name string, stores ...engine.SampleTables) {
 	}
 }
 
+// TestSkewedClocks: clients whose clocks differ store samples of different times without loss. Of two samples of one time, that of the
+// later clock stays, and of one client always the last, even if its clock goes back.
+func TestSkewedClocks(t *testing.T) {
+	server := cassandraserver.Shared(t)
+	keyspace, done := cassandraserver.Keyspace(t, "meta")
+	defer done()
+	at := time.Now()
+	behind := open1(t, server.URL(keyspace), Options{Now: func() time.Time { return at.Add(-time.Hour) }})
+	defer behind.Close()
+	back := time.Duration(0) // only between calls
+	ahead := open1(t, server.URL(keyspace), Options{Now: func() time.Time { return at.Add(time.Hour - back) }})
+	defer ahead.Close()
+	early, late := openSamples(t, behind, "c", 0), openSamples(t, ahead, "c", 0)
+	put := func(s engine.SampleTables, time int64, v float64) {
+		t.Helper()
+		if err := s.Append(t.Context(), []engine.SampleRun{{ID: [16]byte{1}, Times: []int64{time}, Values: []float64{v}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(late, 1, 1)
+	put(early, 1, 2) // written later, by a clock that is behind
+	put(early, 2, 3)
+	put(late, 3, 4)
+	back = time.Minute
+	put(late, 3, 5)
+	for _, s := range []engine.SampleTables{early, late} {
+		got, err := s.Read(t.Context(), [16]byte{1}, 0, 10, 10, engine.Read{})
+		if err != nil || !slices.Equal(got.Times, []int64{1, 2, 3}) || !slices.Equal(got.Values, []float64{1, 3, 5}) {
+			t.Errorf("%v %v %v, want 1, 3 and 5 at 1, 2 and 3", got.Times, got.Values, err)
+		}
+	}
+}
+
 // TestSamplesExpire: a sample is kept for the retention from its own time on, whenever it is written, and a table of samples
 // is compacted by time.
 func TestSamplesExpire(t *testing.T) {

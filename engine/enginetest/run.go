@@ -26,9 +26,8 @@ type Options struct {
 	// check the contents of backups.
 	Restore func(t T, backup io.Reader) engine.Engine
 
-	// History is a number of small transactions after which an engine of open
-	// certainly no longer keeps the change of the first one. 0 skips the case on
-	// truncation.
+	// History is a number of small transactions after which an engine of open drops
+	// the change of the first one, at once or soon. 0 skips the case on truncation.
 	History int
 
 	// Wipe deletes the data of a case at its end, for engines that open always opens
