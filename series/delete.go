@@ -8,8 +8,9 @@ import (
 )
 
 // Delete removes the series that match all of match, with all their samples, and returns how many there were. At least one of
-// match must need a label, as in Prometheus: with {host!="a"} alone, series without a host would go too. It deletes what was acknowledged before it began. Samples that are written later, of any time, belong to new
-// series: Append refuses the old ids with CodeGone, and Define returns new ones.
+// match must need a label, as in Prometheus: with {host!="a"} alone, series without a host would go too. It deletes what was
+// acknowledged before it began. Samples that are written later, of any time, belong to new series: Append refuses the old
+// ids with CodeGone, and Define returns new ones.
 //
 // More than MaxDefine series are removed in several transactions. If one fails, Delete returns how many were removed
 // before, and can be called again. The space of the samples is freed when they would be merged or expire. Series of

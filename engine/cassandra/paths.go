@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/apache/cassandra-gocql-driver/v2"
-
 	"github.com/skerrydb/skerry/engine"
 )
 
@@ -54,23 +52,16 @@ func (p *paths) Remove(ctx context.Context, list []engine.PathEntry) error {
 
 // write runs a statement for each entry. They are in different partitions, so a batch would only burden its coordinator.
 func (p *paths) write(ctx context.Context, stmt string, list []engine.PathEntry) error {
-	if err := p.e.refusal(); err != nil {
-		return err
-	}
 	return inParallel(ctx, len(list), pathsAtOnce, func(ctx context.Context, i int) error {
-		q := p.e.c.Query(stmt, list[i].Partition, list[i].Key).WithTimestamp(list[i].Stamp).Consistency(p.e.level.commit).Idempotent(true)
-		return p.e.fault(ctx, p.e.patiently(ctx, func() error { return q.ExecContext(ctx) }))
+		return p.e.write(ctx, p.e.c.Query(stmt, list[i].Partition, list[i].Key).WithTimestamp(list[i].Stamp))
 	})
 }
 
 // Range implements engine.Paths.
 func (p *paths) Range(ctx context.Context, partition, lo, hi []byte, back bool, limit int, r engine.Read) (keys [][]byte, err error) {
-	if r.AtLeast != 0 {
-		return nil, lacks("position")
-	}
-	at := p.e.level.get
-	if r.Level == engine.Local && r.MaxStale == 0 {
-		at = gocql.LocalOne
+	at, err := p.e.plainLevel(r)
+	if err != nil {
+		return nil, err
 	}
 	if lo == nil {
 		lo = []byte{}

@@ -125,17 +125,8 @@ func (s *samples) Define(ctx context.Context, list []engine.SampleSeries) error 
 	at := s.e.o.Now()
 	return inParallel(ctx, len(list), samplesAtOnce, func(ctx context.Context, i int) error {
 		d := list[i]
-		return s.write(ctx, s.bulk.Query(insertSeries, s.name, int8(d.ID[0]%seriesShards), at, d.ID[:], d.Labels).WithTimestamp(s.stamp()))
+		return s.e.write(ctx, s.bulk.Query(insertSeries, s.name, int8(d.ID[0]%seriesShards), at, d.ID[:], d.Labels).WithTimestamp(s.stamp()))
 	})
-}
-
-// write runs a statement that may be repeated.
-func (s *samples) write(ctx context.Context, q *gocql.Query) error {
-	if err := s.e.refusal(); err != nil {
-		return err
-	}
-	err := s.e.patiently(ctx, func() error { return q.Consistency(s.e.level.commit).Idempotent(true).ExecContext(ctx) })
-	return s.e.fault(ctx, err)
 }
 
 // Defined implements engine.SampleTables.
@@ -296,7 +287,7 @@ func (s *samples) storeDay(ctx context.Context, d seriesDay, now time.Time, stam
 		return nil
 	}
 	ttl := s.ttl(now, (int64(d.day)+1)*sampleDay) // of the latest sample of that day
-	if err := s.write(ctx, s.bulk.Query(insertDay, s.name, d.id[:], d.day, ttl).WithTimestamp(stamp)); err != nil {
+	if err := s.e.write(ctx, s.bulk.Query(insertDay, s.name, d.id[:], d.day, ttl).WithTimestamp(stamp)); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -311,7 +302,7 @@ func (s *samples) storeDay(ctx context.Context, d seriesDay, now time.Time, stam
 // Read implements engine.SampleTables.
 func (s *samples) Read(ctx context.Context, id [16]byte, from, to int64, limit int, r engine.Read) (engine.SampleRun, error) {
 	run := engine.SampleRun{ID: id}
-	at, err := s.level(r)
+	at, err := s.e.plainLevel(r)
 	if err != nil {
 		return run, err
 	}
@@ -340,21 +331,10 @@ func (s *samples) Read(ctx context.Context, id [16]byte, from, to int64, limit i
 	return run, nil
 }
 
-// level returns the consistency of a read.
-func (s *samples) level(r engine.Read) (gocql.Consistency, error) {
-	switch {
-	case r.AtLeast != 0:
-		return 0, lacks("position")
-	case r.Level == engine.Local && r.MaxStale == 0:
-		return gocql.LocalOne, nil
-	}
-	return s.e.level.get, nil
-}
-
 // Last implements engine.SampleTables. It reads one row of the newest day that has samples.
 func (s *samples) Last(ctx context.Context, id [16]byte, from, to int64, r engine.Read) (engine.SampleRun, error) {
 	run := engine.SampleRun{ID: id}
-	at, err := s.level(r)
+	at, err := s.e.plainLevel(r)
 	if err != nil {
 		return run, err
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/skerrydb/skerry/engine"
 )
 
 // The statements on the tables. Those that write a partition are parts of one conditional batch.
@@ -166,6 +168,26 @@ func (e *db) apply(ctx context.Context, part string, base, next []byte, writes [
 		return applied, found, e.o.through(send)
 	}
 	return applied, found, send()
+}
+
+// write runs a statement outside of transactions that may be repeated.
+func (e *db) write(ctx context.Context, q *gocql.Query) error {
+	if err := e.refusal(); err != nil {
+		return err
+	}
+	err := e.patiently(ctx, func() error { return q.Consistency(e.level.commit).Idempotent(true).ExecContext(ctx) })
+	return e.fault(ctx, err)
+}
+
+// plainLevel returns the consistency of a read of what write has stored.
+func (e *db) plainLevel(r engine.Read) (gocql.Consistency, error) {
+	switch {
+	case r.AtLeast != 0:
+		return 0, lacks("position")
+	case r.Level == engine.Local && r.MaxStale == 0:
+		return gocql.LocalOne, nil
+	}
+	return e.level.get, nil
 }
 
 // inParallel calls fn with 0 to n-1, atOnce at a time, and returns the first error.

@@ -178,7 +178,7 @@ func (f *Face) Serve(c *web.Context) error {
 		}
 		return respond(c, data, err)
 	}
-	return engine.Errorf(problem.CodeNoRoute, "%.80s is no part of Prometheus's HTTP API that this server has", path)
+	return engine.Errorf(problem.CodeNoRoute, "this server does not implement %.80s of Prometheus's API", path)
 }
 
 // may returns an error if the client may not use a route of a collection.
