@@ -6,12 +6,50 @@ type Element interface {
 	ElementLabel() string
 }
 
+// Stored is an element as a store hands it out, which reads of it what is asked
+// for. Everything in this package takes it for the Vertex, Edge or VertexProperty
+// that it stands for.
+type Stored interface {
+	Element
+	Kind() Kind
+	AppendHash(b []byte) []byte // what Hash returns of it, which begins with Kind
+	Detached() Element          // without properties, but for a VertexProperty's value
+}
+
+// LabelSeparator stands between the labels of a vertex that has several.
+const LabelSeparator = "::"
+
+// Kind is the kind of an element.
+type Kind byte
+
+// The kinds.
+const (
+	KindVertex         Kind = 'V'
+	KindEdge           Kind = 'E'
+	KindVertexProperty Kind = 'P'
+)
+
+// KindOf returns the kind of an element, or 0 if v is none.
+func KindOf(v any) Kind {
+	switch x := v.(type) {
+	case Stored:
+		return x.Kind()
+	case *Vertex:
+		return KindVertex
+	case *Edge:
+		return KindEdge
+	case *VertexProperty:
+		return KindVertexProperty
+	}
+	return 0
+}
+
 // Vertex names a vertex. Two with the same id are the same vertex. Its properties
 // are in the graph; Properties has them only in a value for a reader outside of
 // it: a subgraph's, or one that was asked for with its properties.
 type Vertex struct {
 	ID         any
-	Label      string // several labels are joined by "::"
+	Label      string // several are joined by LabelSeparator
 	Properties []*VertexProperty
 }
 

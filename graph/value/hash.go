@@ -21,8 +21,6 @@ func Hash(v any) string {
 		return "s" + x
 	case int64:
 		return integerHash(x)
-	case *Vertex:
-		return "V" + Hash(x.ID)
 	}
 	return string(appendHash(nil, v))
 }
@@ -31,6 +29,9 @@ func integerHash(n int64) string {
 	var buf [21]byte
 	return string(strconv.AppendInt(append(buf[:0], 'i'), n, 10))
 }
+
+// AppendHash appends Hash(v) to b.
+func AppendHash(b []byte, v any) []byte { return appendHash(b, v) }
 
 func appendHash(b []byte, v any) []byte {
 	switch x := v.(type) {
@@ -54,6 +55,8 @@ func appendHash(b []byte, v any) []byte {
 		return append(append(b, 'y'), x...)
 	case Enum:
 		return append(append(append(append(b, 'e'), x.Kind...), '.'), x.Name...)
+	case Stored:
+		return x.AppendHash(b)
 	case *Vertex:
 		return appendHash(append(b, 'V'), x.ID)
 	case *Edge:

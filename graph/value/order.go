@@ -13,7 +13,7 @@ import (
 // in the keys of an index. TinkerPop's documentation of its semantics has the
 // list.
 func rank(v any) int {
-	switch v.(type) {
+	switch x := v.(type) {
 	case nil:
 		return 0
 	case bool:
@@ -26,11 +26,13 @@ func rank(v any) int {
 		return 4
 	case UUID:
 		return 5
-	case *Vertex:
-		return 6
-	case *Edge:
-		return 7
-	case *VertexProperty:
+	case Stored, *Vertex, *Edge, *VertexProperty:
+		switch KindOf(x) {
+		case KindVertex:
+			return 6
+		case KindEdge:
+			return 7
+		}
 		return 8
 	case *Property:
 		return 9
@@ -68,12 +70,8 @@ func Order(a, b any) int {
 	case UUID:
 		y := b.(UUID)
 		return bytes.Compare(x[:], y[:])
-	case *Vertex:
-		return Order(x.ID, b.(*Vertex).ID)
-	case *Edge:
-		return Order(x.ID, b.(*Edge).ID)
-	case *VertexProperty:
-		return Order(x.ID, b.(*VertexProperty).ID)
+	case Element:
+		return Order(x.ElementID(), b.(Element).ElementID())
 	case *Property:
 		y := b.(*Property)
 		return cmp.Or(strings.Compare(x.Key, y.Key), Order(x.Val, y.Val))
@@ -205,9 +203,6 @@ func Equal(a, b any) bool {
 		if y, ok := b.(int64); ok {
 			return x == y
 		}
-	case *Vertex:
-		y, ok := b.(*Vertex)
-		return ok && Equal(x.ID, y.ID)
 	}
 	return !hasNaN(a) && !hasNaN(b) && Hash(a) == Hash(b)
 }

@@ -62,6 +62,8 @@ func appendText(b []byte, v any) []byte {
 
 func appendElement(b []byte, v any) []byte {
 	switch x := v.(type) {
+	case Stored:
+		return appendElement(b, x.Detached())
 	case *Vertex:
 		return append(appendText(append(b, "v["...), x.ID), ']')
 	case *Edge:

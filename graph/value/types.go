@@ -53,13 +53,15 @@ func TypeName(v any) string {
 }
 
 func elementTypeName(v any) string {
-	switch v.(type) {
-	case *Vertex:
+	switch KindOf(v) {
+	case KindVertex:
 		return "VERTEX"
-	case *Edge:
+	case KindEdge:
 		return "EDGE"
-	case *VertexProperty:
+	case KindVertexProperty:
 		return "VPROPERTY"
+	}
+	switch v.(type) {
 	case *Property:
 		return "PROPERTY"
 	case *Path:
@@ -98,8 +100,7 @@ func IsOf(v any, name string) bool {
 	case "NUMBER":
 		return IsNumber(v)
 	case "PROPERTY": // of which a vertex's property is one
-		_, ok := v.(*VertexProperty)
-		return ok || TypeName(v) == name
+		return KindOf(v) == KindVertexProperty || TypeName(v) == name
 	}
 	return TypeName(v) == name
 }
@@ -133,9 +134,13 @@ func Describe(v any) string {
 		return "an entry of a map"
 	case Enum:
 		return "a constant of " + v.(Enum).Kind
-	case *Edge:
+	case *Property:
+		return "a property"
+	}
+	switch KindOf(v) {
+	case KindEdge:
 		return "an edge"
-	case *VertexProperty, *Property:
+	case KindVertexProperty:
 		return "a property"
 	}
 	if IsNumber(v) {

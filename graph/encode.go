@@ -1,0 +1,277 @@
+package graph
+
+import (
+	"encoding/binary"
+	"math"
+	"math/big"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/graph/value"
+)
+
+// The first byte of a stored value is its type. These are stored: do not change
+// them.
+const (
+	tagNull    = 0
+	tagFalse   = 1
+	tagTrue    = 2
+	tagByte    = 3
+	tagShort   = 4
+	tagInt     = 5
+	tagLong    = 6
+	tagBig     = 7
+	tagFloat   = 8
+	tagDouble  = 9
+	tagDecimal = 10
+	tagString  = 11
+	tagChar    = 12
+	tagUUID    = 13
+	tagTime    = 14
+	tagSpan    = 15
+	tagBinary  = 16
+	tagList    = 17
+	tagSet     = 18
+	tagMap     = 19
+)
+
+// appendValue appends v, or returns an error if it cannot be stored.
+func appendValue(b []byte, v any, depth int) ([]byte, error) {
+	switch x := v.(type) {
+	case nil:
+		return append(b, tagNull), nil
+	case bool:
+		if x {
+			return append(b, tagTrue), nil
+		}
+		return append(b, tagFalse), nil
+	case int8:
+		return append(b, tagByte, byte(x)), nil
+	case int16:
+		return binary.AppendVarint(append(b, tagShort), int64(x)), nil
+	case int32:
+		return binary.AppendVarint(append(b, tagInt), int64(x)), nil
+	case int64:
+		return binary.AppendVarint(append(b, tagLong), x), nil
+	case *big.Int:
+		return appendBytes(append(b, tagBig), x.Append(nil, 62)), nil
+	case float32:
+		return binary.BigEndian.AppendUint32(append(b, tagFloat), math.Float32bits(x)), nil
+	case float64:
+		return binary.BigEndian.AppendUint64(append(b, tagDouble), math.Float64bits(x)), nil
+	case value.Decimal:
+		b = binary.AppendVarint(append(b, tagDecimal), int64(x.Scale))
+		return appendBytes(b, x.Unscaled.Append(nil, 62)), nil
+	case string:
+		return appendBytes(append(b, tagString), []byte(x)), nil
+	case value.Char:
+		return binary.AppendUvarint(append(b, tagChar), uint64(x)), nil
+	case value.UUID:
+		return append(append(b, tagUUID), x[:]...), nil
+	case time.Time:
+		_, offset := x.Zone()
+		b = binary.AppendVarint(append(b, tagTime), x.Unix())
+		return binary.AppendVarint(binary.AppendUvarint(b, uint64(x.Nanosecond())), int64(offset)), nil
+	case value.Duration:
+		return binary.AppendUvarint(binary.AppendVarint(append(b, tagSpan), x.Seconds), uint64(x.Nanos)), nil
+	case []byte:
+		return appendBytes(append(b, tagBinary), x), nil
+	}
+	return appendCollection(b, v, depth)
+}
+
+func appendCollection(b []byte, v any, depth int) (_ []byte, err error) {
+	if depth >= MaxDepth {
+		return nil, limit("a property's value is nested more than %d deep (MaxDepth)", MaxDepth)
+	}
+	tag, items := byte(0), []any(nil)
+	switch x := v.(type) {
+	case value.List:
+		tag, items = tagList, x
+	case *value.BulkSet:
+		tag, items = tagList, value.Items(x)
+	case *value.Set:
+		tag, items = tagSet, x.Items()
+	case *value.Map:
+		tag = tagMap
+		for _, e := range x.Entries() {
+			items = append(items, e.Key, e.Val)
+		}
+	default:
+		return nil, engine.Errorf(CodeValue, "a property cannot be %s", value.Describe(v))
+	}
+	b = binary.AppendUvarint(append(b, tag), uint64(len(items)))
+	for _, item := range items {
+		if b, err = appendValue(b, item, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func appendBytes(b, s []byte) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// reader reads stored values. Its bad is set once what it reads is damaged; it
+// returns zeros from then on.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) take(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return nil
+	}
+	out := r.b[:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *reader) byte() byte {
+	if s := r.take(1); s != nil {
+		return s[0]
+	}
+	return 0
+}
+
+func (r *reader) uvarint() uint64 {
+	n, size := binary.Uvarint(r.b)
+	if size <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+func (r *reader) varint() int64 {
+	n, size := binary.Varint(r.b)
+	if size <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+func (r *reader) bytes() []byte { return r.take(r.uvarint()) }
+
+// skip moves behind a value.
+func (r *reader) skip(depth int) {
+	switch tag := r.byte(); tag {
+	case tagNull, tagFalse, tagTrue:
+	case tagByte:
+		r.byte()
+	case tagShort, tagInt, tagLong, tagChar:
+		r.uvarint()
+	case tagBig, tagString, tagBinary:
+		r.bytes()
+	case tagFloat:
+		r.take(4)
+	case tagDouble:
+		r.take(8)
+	case tagDecimal:
+		r.varint()
+		r.bytes()
+	case tagUUID:
+		r.take(16)
+	case tagTime:
+		r.varint()
+		r.uvarint()
+		r.varint()
+	case tagSpan:
+		r.varint()
+		r.uvarint()
+	case tagList, tagSet, tagMap:
+		if depth > MaxDepth {
+			r.bad, r.b = true, nil
+			return
+		}
+		for n := r.uvarint(); n > 0 && !r.bad; n-- {
+			r.skip(depth + 1)
+		}
+	default:
+		r.bad, r.b = true, nil
+	}
+}
+
+func (r *reader) value(depth int) any {
+	switch tag := r.byte(); tag {
+	case tagNull:
+		return nil
+	case tagFalse, tagTrue:
+		return tag == tagTrue
+	case tagByte:
+		return int8(r.byte())
+	case tagShort:
+		return int16(r.varint())
+	case tagInt:
+		return int32(r.varint())
+	case tagLong:
+		return r.varint()
+	case tagBig:
+		return r.big()
+	case tagFloat:
+		if s := r.take(4); s != nil {
+			return math.Float32frombits(binary.BigEndian.Uint32(s))
+		}
+	case tagDouble:
+		if s := r.take(8); s != nil {
+			return math.Float64frombits(binary.BigEndian.Uint64(s))
+		}
+	case tagDecimal:
+		scale := int32(r.varint())
+		return value.Decimal{Unscaled: r.big(), Scale: scale}
+	case tagString:
+		return string(r.bytes())
+	case tagChar:
+		return value.Char(r.uvarint())
+	case tagUUID:
+		if s := r.take(16); s != nil {
+			return value.UUID(s)
+		}
+	case tagTime:
+		seconds, nanos, offset := r.varint(), r.uvarint(), r.varint()
+		return value.Zoned(time.Unix(seconds, int64(nanos)).In(time.FixedZone("", int(offset))))
+	case tagSpan:
+		return value.Duration{Seconds: r.varint(), Nanos: int32(r.uvarint())}
+	case tagBinary:
+		return append([]byte{}, r.bytes()...)
+	case tagList, tagSet, tagMap:
+		return r.collection(tag, depth)
+	default:
+		r.bad, r.b = true, nil
+	}
+	return nil
+}
+
+func (r *reader) big() *big.Int {
+	n, ok := new(big.Int).SetString(string(r.bytes()), 62)
+	if !ok {
+		r.bad, r.b = true, nil
+		return new(big.Int)
+	}
+	return n
+}
+
+func (r *reader) collection(tag byte, depth int) any {
+	n := r.uvarint()
+	if depth > MaxDepth || n > uint64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return nil
+	}
+	items := make([]any, n)
+	for i := range items {
+		items[i] = r.value(depth + 1)
+	}
+	switch tag {
+	case tagSet:
+		return value.NewSet(items...)
+	case tagMap:
+		return value.MapOf(items...)
+	}
+	return value.List(items)
+}

@@ -1,0 +1,109 @@
+package graph
+
+import (
+	"encoding/binary"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/keyspace"
+)
+
+// Keys begin with keyspace.Graphs, the number of a graph and a room. Numbers are in
+// the encoding of appendNumber, which keeps their order. All of it is stored: do
+// not change it.
+//
+//	0 'n' name                        → number of the graph
+//	graph 'c'                         → counters
+//	graph 'n' name                    → number of a label or of a property's key
+//	graph 'N' number                  → its name
+//	graph 'v' vertex                  → record: labels and properties
+//	graph 'o' vertex label in edge    → record of an edge, at the vertex that it leaves
+//	graph 'i' vertex label out edge   → nothing, at the vertex that it enters
+//	graph 'x' kind id                 → the element that has an id of its own
+//	graph 'd' number                  → definition of an index
+//	graph 'q' number values element   → nothing: an entry of an index
+const (
+	roomNames    = 'n'
+	roomNumbers  = 'N'
+	roomCounters = 'c'
+	roomVertices = 'v'
+	roomOut      = 'o'
+	roomIn       = 'i'
+	roomIDs      = 'x'
+	roomIndexes  = 'd'
+	roomEntries  = 'q'
+)
+
+// appendNumber appends n so that the bytes of numbers have the order of the
+// numbers: one byte below 240, up to nine.
+func appendNumber(b []byte, n uint64) []byte {
+	switch {
+	case n < 240:
+		return append(b, byte(n))
+	case n < 240+8<<8:
+		n -= 240
+		return append(b, 240+byte(n>>8), byte(n))
+	}
+	var buf [8]byte
+	binary.BigEndian.PutUint64(buf[:], n)
+	size := 2
+	for n>>(8*size) != 0 {
+		size++
+	}
+	return append(append(b, 248+byte(size-2)), buf[8-size:]...)
+}
+
+// number reads what appendNumber wrote and returns what follows. ok is false if b
+// does not begin with a number.
+func number(b []byte) (n uint64, rest []byte, ok bool) {
+	switch {
+	case len(b) == 0:
+		return 0, b, false
+	case b[0] < 240:
+		return uint64(b[0]), b[1:], true
+	case b[0] < 248:
+		if len(b) < 2 {
+			return 0, b, false
+		}
+		return 240 + uint64(b[0]-240)<<8 + uint64(b[1]), b[2:], true
+	}
+	size := int(b[0]-248) + 2
+	if size > 8 || len(b) < 1+size {
+		return 0, b, false
+	}
+	for _, c := range b[1 : 1+size] {
+		n = n<<8 | uint64(c)
+	}
+	return n, b[1+size:], true
+}
+
+// key returns a key of this graph that begins with numbers.
+func (t *Tx) key(room byte, numbers ...uint64) []byte {
+	b := append(make([]byte, 0, 32), t.prefix...)
+	b = append(b, room)
+	for _, n := range numbers {
+		b = appendNumber(b, n)
+	}
+	return b
+}
+
+func graphPrefix(graph uint64) []byte { return appendNumber([]byte{keyspace.Graphs}, graph) }
+
+func graphName(name string) []byte { return append(append(graphPrefix(0), roomNames), name...) }
+
+// within returns the bounds of the keys that begin with prefix.
+func within(prefix []byte) (lo, hi []byte) { return prefix, engine.PrefixEnd(prefix) }
+
+// numbers reads the numbers of a key after its first skip bytes.
+func numbers(key []byte, skip int, into []uint64) bool {
+	rest, ok := key[min(skip, len(key)):], true
+	for i := range into {
+		if into[i], rest, ok = number(rest); !ok {
+			return false
+		}
+	}
+	return len(rest) == 0
+}
+
+// A vertex's or an edge's number is twice its serial number, plus 1 if it has an
+// id of its own, which its record has.
+func hasOwnID(num uint64) bool { return num&1 == 1 }

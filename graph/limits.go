@@ -1,0 +1,27 @@
+package graph
+
+// Limits of what callers ask for. Beyond them the errors are engine.CodeLimit.
+const (
+	MaxGraphs        = 1000     // of one engine
+	MaxNames         = 1 << 20  // labels and keys of properties of one graph, together
+	MaxNameBytes     = 256      // of one of them, and of a graph's name
+	MaxIDBytes       = 256      // of an id that is a string
+	MaxLabels        = 16       // of one vertex
+	MaxProperties    = 100_000  // of one element
+	MaxDepth         = 32       // of lists and maps in a property
+	MaxIndexes       = 100      // of one graph
+	MaxIndexKeys     = 8        // of one index
+	MaxPropertyBytes = 16 << 20 // of one value
+)
+
+const (
+	// ownIDs is the least number that no id without a name of its own has: a whole
+	// number below is a vertex's number, so that the counter must pass it.
+	ownIDs = 1 << 52
+	// firstPage and maxPage are how many elements a scan reads at once, from the
+	// first page to later ones.
+	firstPage = 16
+	maxPage   = 1024
+	// indexText is how much of a string an index has. It is stored: do not change it.
+	indexText = 200
+)
