@@ -166,6 +166,12 @@ func (p *parser) named(classes bool) (any, error) {
 	if isGType(name.text) {
 		return value.Enum{Kind: value.KindGType, Name: name.text}, p.advance()
 	}
+	if p.peek().text == "=" {
+		if err := p.advance(); err != nil {
+			return nil, err
+		}
+		return nil, p.groovy()
+	}
 	if classes || strings.HasSuffix(name.text, "Strategy") {
 		return Class(name.text), p.advance()
 	}

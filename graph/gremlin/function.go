@@ -2,6 +2,7 @@ package gremlin
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"time"
 
@@ -91,7 +92,7 @@ func (p *parser) predicateChain() (any, error) {
 	}
 	switch {
 	case n > 0 && len(c.Args) != n:
-		return nil, p.fail(name.pos, "%s() has %d arguments, and needs %d", c.Name, len(c.Args), n)
+		return nil, p.fail(name.pos, "%s() needs %s, and has %d", c.Name, plural(n), len(c.Args))
 	case name.text == "not":
 		if _, ok := c.Args[0].(*P); !ok {
 			return nil, p.fail(name.pos, "P.not() needs a predicate")
@@ -107,6 +108,13 @@ func (p *parser) predicateChain() (any, error) {
 	return p.predicateRest(&P{c.Name, c.Args})
 }
 
+func plural(n int) string {
+	if n == 1 {
+		return "one argument"
+	}
+	return fmt.Sprintf("%d arguments", n)
+}
+
 // measure starts to measure how deep an argument reaches. The function that it
 // returns ends that.
 func (p *parser) measure() func() {
@@ -116,13 +124,15 @@ func (p *parser) measure() func() {
 }
 
 // predicateRest reads the calls of and, or and negate that follow a predicate.
-// Each puts what is before it one level deeper, which p.reach keeps track of.
+// Each but an and after an and, or an or after an or, puts what is before it one
+// level deeper, which p.reach keeps track of.
 func (p *parser) predicateRest(v *P) (any, error) {
 	for p.is(".") {
 		if err := p.advance(); err != nil {
 			return nil, err
 		}
-		at := p.tok
+		at, before := p.tok, p.reach
+		p.reach = p.depth
 		if at.text != "and" && at.text != "or" && at.text != "negate" {
 			return nil, p.fail(at.pos, "found %s, expected and, or or negate after a predicate", p.found())
 		}
@@ -140,11 +150,11 @@ func (p *parser) predicateRest(v *P) (any, error) {
 			return nil, p.fail(at.pos, "%s() needs a predicate", at.text)
 		} else if v.Name == at.text {
 			v.Args = append(v.Args, operands(at.text, other)...)
-			continue
+			before--
 		} else {
 			v = &P{at.text, append(operands(at.text, v), operands(at.text, other)...)}
 		}
-		if p.reach++; p.reach > MaxDepth {
+		if p.reach = max(p.reach, before+1); p.reach > MaxDepth {
 			return nil, p.fail(at.pos, "the text is nested deeper than %d levels", MaxDepth)
 		}
 	}

@@ -41,7 +41,8 @@ type Strategy struct {
 	Config *value.Map // by option's name; may be nil
 }
 
-// Class names a strategy, as withoutStrategies takes.
+// Class names a strategy, as withoutStrategies takes, and withStrategies if it is
+// written without new and without options.
 type Class string
 
 // Cardinal is a value with the cardinality that it is to be stored with:

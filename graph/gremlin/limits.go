@@ -9,7 +9,7 @@ const (
 	// MaxDepth bounds how deep traversals, lists, sets, maps and predicates are
 	// inside each other. Whoever walks a Query can recurse.
 	MaxDepth = 250
-	// MaxCalls bounds the steps and predicates of a text.
+	// MaxCalls bounds the calls of a text: steps, predicates and such as datetime().
 	MaxCalls = 20_000
 	// MaxNumberBytes bounds the length of a number.
 	MaxNumberBytes = value.MaxDigits + 16

@@ -83,7 +83,7 @@ func (p *parser) found() string {
 
 func (p *parser) expect(s, where string) error {
 	if !p.is(s) {
-		if err := p.groovy(); err != nil {
+		if err := p.groovy(); err != nil && (s != "(" || !p.is(".")) {
 			return err
 		}
 		return p.fail(p.tok.pos, "found %s, expected %s %s", p.found(), s, where)
@@ -242,7 +242,7 @@ func (p *parser) call() (Call, error) {
 // args reads the arguments, with their parentheses, of the call of name.
 func (p *parser) args(name token) ([]any, error) {
 	if p.calls++; p.calls > MaxCalls {
-		return nil, p.fail(name.pos, "the text has more than %d steps", MaxCalls)
+		return nil, p.fail(name.pos, "the text has more than %d calls", MaxCalls)
 	}
 	if err := p.expect("(", "after "+short(name.text)); err != nil {
 		return nil, err

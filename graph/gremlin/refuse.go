@@ -50,7 +50,7 @@ func (p *parser) groovy() error {
 func (p *parser) statement() error {
 	t := p.tok
 	if t.kind != ident {
-		return p.groovy()
+		return nil
 	}
 	next := p.peek()
 	switch t.text {
@@ -105,5 +105,5 @@ func (p *parser) foreign(class token) error {
 			return p.fail(class.pos, "methods of values are not supported: found . after the variable %s", class.text)
 		}
 	}
-	return p.fail(class.pos, "%s. is not supported: it is none of Gremlin's classes, and Groovy's cannot be used", short(class.text))
+	return p.fail(class.pos, "%s is not one of Gremlin's classes, and those of Groovy are not supported", short(class.text))
 }
