@@ -61,12 +61,8 @@ func (p *parser) item() (v any, isKey bool, err error) {
 		}
 		return at.text, true, p.advance()
 	}
+	defer p.countKeys()()
 	inside := p.is("(")
-	composite := inside || p.is("[") || p.is("{")
-	if composite {
-		p.keys++
-		defer func() { p.keys-- }()
-	}
 	if inside {
 		if err := p.advance(); err != nil {
 			return nil, false, err
@@ -89,10 +85,18 @@ func (p *parser) item() (v any, isKey bool, err error) {
 	if !plain(v) {
 		return nil, false, p.fail(at.pos, "the key of a map cannot be a traversal, a predicate or a strategy")
 	}
-	if composite && p.keys > MaxKeyDepth {
+	if p.keys++; p.keys > MaxKeyDepth {
 		return nil, false, p.fail(at.pos, "sets and keys of maps are nested deeper than %d levels", MaxKeyDepth)
 	}
 	return v, true, p.advance()
+}
+
+// countKeys starts to count the sets and keys inside an item anew. The function
+// that it returns ends that.
+func (p *parser) countKeys() func() {
+	outside := p.keys
+	p.keys = 0
+	return func() { p.keys = max(p.keys, outside) }
 }
 
 // braces reads a set.
@@ -101,10 +105,7 @@ func (p *parser) braces() (any, error) {
 	if p.closureAhead() {
 		return nil, p.fail(at.pos, closure)
 	}
-	if p.keys++; p.keys > MaxKeyDepth {
-		return nil, p.fail(at.pos, "sets and keys of maps are nested deeper than %d levels", MaxKeyDepth)
-	}
-	defer func() { p.keys-- }()
+	defer p.countKeys()()
 	if err := p.advance(); err != nil {
 		return nil, err
 	}
@@ -123,8 +124,12 @@ func (p *parser) braces() (any, error) {
 		if !plain(v) {
 			return nil, p.fail(at.pos, "a set cannot have a traversal, a predicate or a strategy in it")
 		}
+		if p.keys >= MaxKeyDepth {
+			return nil, p.fail(at.pos, "sets and keys of maps are nested deeper than %d levels", MaxKeyDepth)
+		}
 		set.Add(v)
 	}
+	p.keys++
 	return set, p.advance()
 }
 

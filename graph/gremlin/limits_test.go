@@ -81,7 +81,8 @@ func TestRangesOfLongStrings(t *testing.T) {
 
 func TestNotUTF8(t *testing.T) {
 	_, err := Parse("g.V('\xff')", nil)
-	if bad, ok := err.(*SyntaxError); !ok || bad.Pos != 5 {
+	var bad *SyntaxError
+	if !errors.As(err, &bad) || bad.Pos != 5 {
 		t.Errorf("the error is %v", err)
 	}
 	if _, err := Parse("g.V('\ufffd')", nil); err != nil {

@@ -1,6 +1,7 @@
 package gremlin
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -197,7 +198,8 @@ func TestPositions(t *testing.T) {
 	}
 	_, err = Parse("g.V('é').\n  has('é', %)", nil)
 	want := SyntaxError{Pos: 23, Line: 2, Col: 12, Msg: "operators are not supported: found %"}
-	if bad, ok := err.(*SyntaxError); !ok || *bad != want {
+	var bad *SyntaxError
+	if !errors.As(err, &bad) || *bad != want {
 		t.Errorf("the error is %#v", err)
 	}
 }
@@ -213,6 +215,10 @@ func TestPrintWithoutLiteral(t *testing.T) {
 	}
 	if got := (Call{Name: "out", Args: []any{"a", edge}}).String(); got != `out("a", <an edge>)` {
 		t.Errorf("a call is printed as %s", got)
+	}
+	t1 := &Traversal{Source: []Call{{Name: "withPath"}}, Steps: []Call{{Name: "V"}}}
+	if got := t1.String() + " " + ArgText(t1); got != "g.withPath().V() __.withPath().V()" {
+		t.Errorf("got %s", got)
 	}
 	if got := ArgText(float32(math.Inf(-1))); got != "-Infinity" {
 		t.Errorf("got %s", got)

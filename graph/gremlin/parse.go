@@ -42,7 +42,7 @@ type parser struct {
 	source string // of the query
 	depth  int    // of the argument being read
 	reach  int    // the greatest depth so far; see measure
-	keys   int    // sets and keys that are being read
+	keys   int    // the most sets and keys inside each other so far; see countKeys
 	calls  int
 	ranged int // items of ranges
 }

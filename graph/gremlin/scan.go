@@ -120,9 +120,7 @@ func (s *scanner) numberAhead() bool {
 			return true
 		}
 	}
-	if strings.HasPrefix(rest, ".") {
-		rest = rest[1:]
-	}
+	rest = strings.TrimPrefix(rest, ".")
 	return rest != "" && digit(rest[0])
 }
 
