@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -27,7 +26,8 @@ func (e *Edge) Kind() value.Kind { return value.KindEdge }
 // AppendHash implements value.Stored.
 func (e *Edge) AppendHash(b []byte) []byte { return value.AppendHash(append(b, 'E'), e.ElementID()) }
 
-// ElementID implements value.Element: a string, or the edge's own id.
+// ElementID implements value.Element: a string, or the edge's own id; nil if the edge
+// had an id of its own and was removed before it was read.
 func (e *Edge) ElementID() any {
 	if !hasOwnID(e.num) {
 		b := strconv.AppendUint(make([]byte, 0, 32), e.num>>1, 36)
@@ -37,11 +37,15 @@ func (e *Edge) ElementID() any {
 		return string(b)
 	}
 	if e.id == nil {
-		raw, _, err := e.record()
+		raw, ok, err := e.record()
 		e.t.note(err)
-		if r := (reader{b: raw}); len(raw) > 0 {
-			r.byte()
-			e.id = r.value(0)
+		if !ok || err != nil {
+			return nil
+		}
+		r := reader{b: raw}
+		flags := r.byte()
+		if e.id = r.value(0); r.bad || flags&flagOwnID == 0 {
+			e.t.note(corrupt("edge", e.key()))
 		}
 	}
 	return e.id
@@ -82,6 +86,15 @@ func (e *Edge) record() (raw []byte, ok bool, err error) {
 	if e.known && e.read == e.t.version {
 		return e.raw, true, nil
 	}
+	if hides, err := e.t.hides(e.out, e.in); hides || err != nil {
+		e.known = false
+		return nil, false, err
+	}
+	return e.stored()
+}
+
+// stored returns the record also of an edge that is being removed.
+func (e *Edge) stored() (raw []byte, ok bool, err error) {
 	if e.raw, ok, err = e.t.get(e.key()); err != nil {
 		return nil, false, err
 	}
@@ -107,7 +120,12 @@ func (e *Edge) decode() (*edgeRecord, error) {
 		return nil, err
 	case !ok:
 		return nil, engine.Errorf(CodeNoElement, "the edge has been removed")
-	case len(raw) == 0:
+	}
+	return e.parseRecord(raw)
+}
+
+func (e *Edge) parseRecord(raw []byte) (*edgeRecord, error) {
+	if len(raw) == 0 && !hasOwnID(e.num) {
 		return &edgeRecord{}, nil
 	}
 	r, rec := reader{b: raw}, &edgeRecord{}
@@ -115,7 +133,7 @@ func (e *Edge) decode() (*edgeRecord, error) {
 		rec.id = r.value(0)
 	}
 	rec.props = r.props()
-	if r.bad || len(r.b) != 0 {
+	if r.bad || len(r.b) != 0 || (rec.id != nil) != hasOwnID(e.num) {
 		return nil, corrupt("edge", e.key())
 	}
 	return rec, nil
@@ -123,8 +141,6 @@ func (e *Edge) decode() (*edgeRecord, error) {
 
 func (rec *edgeRecord) encode() (b []byte, err error) {
 	switch {
-	case len(rec.props) > MaxProperties:
-		return nil, limit("an edge has at most %d properties (MaxProperties)", MaxProperties)
 	case rec.id == nil && len(rec.props) == 0:
 		return []byte{}, nil
 	case rec.id == nil:
@@ -137,11 +153,11 @@ func (rec *edgeRecord) encode() (b []byte, err error) {
 }
 
 func (e *Edge) save(before, after *edgeRecord) error {
-	if err := e.t.reindexEdge(e, before, after); err != nil {
-		return err
-	}
 	b, err := after.encode()
 	if err != nil {
+		return err
+	}
+	if err := e.t.reindexEdge(e, before, after); err != nil {
 		return err
 	}
 	if err := e.t.put(e.key(), b); err != nil {
@@ -170,15 +186,18 @@ func (t *Tx) AddEdge(label string, out, in *Vertex, id any) (*Edge, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.edge, c.changed = c.edge+1, true
-	e, rec := &Edge{t: t, out: out.num, label: n, in: in.num, num: c.edge << 1}, &edgeRecord{}
+	rec := &edgeRecord{}
 	if id != nil {
 		if rec.id, err = edgeID(id); err != nil {
 			return nil, err
 		}
-		if _, ok, err := t.Edge(id); ok || err != nil {
-			return nil, taken(err, "edge", id)
+		if err := t.freeEdge(rec.id, c); err != nil {
+			return nil, err
 		}
+	}
+	c.edge, c.changed = c.edge+1, true
+	e := &Edge{t: t, out: out.num, label: n, in: in.num, num: c.edge << 1}
+	if id != nil {
 		e.num, e.id = e.num|1, rec.id
 		at := []byte{}
 		for _, n := range []uint64{e.out, e.label, e.in, e.num} {
@@ -192,6 +211,25 @@ func (t *Tx) AddEdge(label string, out, in *Vertex, id any) (*Edge, error) {
 		return nil, err
 	}
 	return e, t.put(e.back(), nil)
+}
+
+// freeEdge returns CodeExists if an edge has an id that looks like those that edges
+// are given. From then on none is given it: the counter passes it.
+func (t *Tx) freeEdge(id any, c *counters) error {
+	e := &Edge{t: t}
+	if !e.parse(id) {
+		return nil
+	}
+	if _, ok, err := e.stored(); ok || err != nil {
+		if err != nil {
+			return err
+		}
+		return taken("edge", id)
+	}
+	if n := e.num >> 1; n > c.edge {
+		c.edge, c.changed = n, true
+	}
+	return nil
 }
 
 // edgeID returns an edge's own id as it is stored.
@@ -247,119 +285,5 @@ func (e *Edge) parse(id any) bool {
 		at[i] = n
 	}
 	e.num, e.out, e.label, e.in = at[0]<<1, at[1], at[2], at[3]
-	return at[0] < 1<<62
-}
-
-// Direction says which edges of a vertex are meant.
-type Direction byte
-
-// The directions.
-const (
-	Out  Direction = 1
-	In   Direction = 2
-	Both Direction = Out | In
-)
-
-// Edges calls yield with the edges of v in a direction that have one of the labels,
-// or any if there are none, until yield returns an error, which it returns. For
-// Both, those that leave v come first, and an edge from v to itself twice. yield
-// may write; edges that it adds are not among those yielded.
-func (t *Tx) Edges(v *Vertex, dir Direction, labels []string, yield func(*Edge) error) error {
-	nums, err := t.numbersOf(labels)
-	if err != nil || len(labels) > 0 && len(nums) == 0 {
-		return err
-	}
-	slices.Sort(nums)
-	nums = slices.Compact(nums)
-	for _, d := range []Direction{Out, In} {
-		if dir&d == 0 {
-			continue
-		}
-		prefixes := [][]byte{t.key(map[Direction]byte{Out: roomOut, In: roomIn}[d], v.num)}
-		if len(nums) > 0 {
-			at := prefixes[0]
-			prefixes = prefixes[:0]
-			for _, n := range nums {
-				prefixes = append(prefixes, appendNumber(slices.Clone(at), n))
-			}
-		}
-		for _, p := range prefixes {
-			if err := t.edges(d, p, yield); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// AllEdges calls yield with all edges of the graph, as Edges does.
-func (t *Tx) AllEdges(yield func(*Edge) error) error { return t.edges(Out, t.key(roomOut), yield) }
-
-// EdgesBetween calls yield with the edges from one vertex to another, as Edges does.
-func (t *Tx) EdgesBetween(out *Vertex, label string, in *Vertex, yield func(*Edge) error) error {
-	n, err := t.numberOf(label)
-	if n == 0 || err != nil {
-		return err
-	}
-	return t.edges(Out, t.key(roomOut, out.num, n, in.num), yield)
-}
-
-func (t *Tx) edges(d Direction, prefix []byte, yield func(*Edge) error) error {
-	newest := ^uint64(0)
-	if t.writes {
-		c, err := t.counters()
-		if err != nil {
-			return err
-		}
-		newest = c.edge
-	}
-	lo, hi := within(prefix)
-	var found []Edge
-	take := func(p engine.Pair) error {
-		var at [4]uint64
-		if !numbers(p.Key, len(t.prefix)+1, at[:]) {
-			return corrupt("edge", p.Key)
-		}
-		e := Edge{t: t, out: at[0], label: at[1], in: at[2], num: at[3]}
-		if d == In {
-			e.out, e.in = e.in, e.out
-		} else {
-			e.raw, e.known, e.read = t.keep(p.Val), true, t.version
-		}
-		if e.num>>1 <= newest {
-			found = append(found, e)
-		}
-		return nil
-	}
-	return t.pages(lo, hi, take, func() error {
-		page := found
-		found = nil // those of the page may be kept
-		before := t.version
-		for i := range page {
-			if t.version != before {
-				if ok, err := page[i].Exists(); err != nil || !ok {
-					if err != nil {
-						return err
-					}
-					continue
-				}
-			}
-			if err := yield(&page[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// Neighbours calls yield with the vertex at the other end of each of the edges
-// that Edges yields.
-func (t *Tx) Neighbours(v *Vertex, dir Direction, labels []string, yield func(*Vertex) error) error {
-	return t.Edges(v, dir, labels, func(e *Edge) error {
-		far := e.in
-		if dir == In || dir == Both && e.out != v.num {
-			far = e.out
-		}
-		return yield(&Vertex{t: t, num: far})
-	})
+	return at[0] < ownIDs // more are never given
 }

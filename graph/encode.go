@@ -35,6 +35,22 @@ const (
 	tagMap     = 19
 )
 
+// maxRune is the largest Char.
+const maxRune = 0x10ffff
+
+// maxBigBytes bounds the text of integers: value.MaxDigits decimal digits in base 62.
+const maxBigBytes = value.MaxDigits * 6 / 10
+
+// appendProperty appends the value of a property.
+func appendProperty(b []byte, v any) ([]byte, error) {
+	at := len(b)
+	b, err := appendValue(b, v, 0)
+	if err == nil && len(b)-at > MaxPropertyBytes {
+		err = limit("a property's value has at most %d bytes (MaxPropertyBytes)", MaxPropertyBytes)
+	}
+	return b, err
+}
+
 // appendValue appends v, or returns an error if it cannot be stored.
 func appendValue(b []byte, v any, depth int) ([]byte, error) {
 	switch x := v.(type) {
@@ -54,17 +70,22 @@ func appendValue(b []byte, v any, depth int) ([]byte, error) {
 	case int64:
 		return binary.AppendVarint(append(b, tagLong), x), nil
 	case *big.Int:
-		return appendBytes(append(b, tagBig), x.Append(nil, 62)), nil
+		return appendBig(append(b, tagBig), x)
 	case float32:
 		return binary.BigEndian.AppendUint32(append(b, tagFloat), math.Float32bits(x)), nil
 	case float64:
 		return binary.BigEndian.AppendUint64(append(b, tagDouble), math.Float64bits(x)), nil
 	case value.Decimal:
-		b = binary.AppendVarint(append(b, tagDecimal), int64(x.Scale))
-		return appendBytes(b, x.Unscaled.Append(nil, 62)), nil
+		if x.Scale > value.MaxDigits || x.Scale < -value.MaxDigits {
+			return nil, errDigits()
+		}
+		return appendBig(binary.AppendVarint(append(b, tagDecimal), int64(x.Scale)), x.Unscaled)
 	case string:
-		return appendBytes(append(b, tagString), []byte(x)), nil
+		return append(binary.AppendUvarint(append(b, tagString), uint64(len(x))), x...), nil
 	case value.Char:
+		if x < 0 || x > maxRune {
+			return nil, engine.Errorf(CodeValue, "a property cannot be the character %d", x)
+		}
 		return binary.AppendUvarint(append(b, tagChar), uint64(x)), nil
 	case value.UUID:
 		return append(append(b, tagUUID), x[:]...), nil
@@ -73,11 +94,25 @@ func appendValue(b []byte, v any, depth int) ([]byte, error) {
 		b = binary.AppendVarint(append(b, tagTime), x.Unix())
 		return binary.AppendVarint(binary.AppendUvarint(b, uint64(x.Nanosecond())), int64(offset)), nil
 	case value.Duration:
+		if x.Nanos < 0 || x.Nanos >= 1e9 {
+			return nil, engine.Errorf(CodeValue, "a property cannot be a duration with %d nanoseconds beside its seconds", x.Nanos)
+		}
 		return binary.AppendUvarint(binary.AppendVarint(append(b, tagSpan), x.Seconds), uint64(x.Nanos)), nil
 	case []byte:
 		return appendBytes(append(b, tagBinary), x), nil
 	}
 	return appendCollection(b, v, depth)
+}
+
+func appendBig(b []byte, n *big.Int) ([]byte, error) {
+	if n.BitLen() > value.MaxDigits*10/3 {
+		return nil, errDigits()
+	}
+	return appendBytes(b, n.Append(nil, 62)), nil
+}
+
+func errDigits() error {
+	return limit("a property's number has at most %d digits (value.MaxDigits)", value.MaxDigits)
 }
 
 func appendCollection(b []byte, v any, depth int) (_ []byte, err error) {
@@ -89,6 +124,9 @@ func appendCollection(b []byte, v any, depth int) (_ []byte, err error) {
 	case value.List:
 		tag, items = tagList, x
 	case *value.BulkSet:
+		if n := x.Len(); n < 0 || n > MaxPropertyBytes {
+			return nil, limit("a property's value has at most %d bytes (MaxPropertyBytes)", MaxPropertyBytes)
+		}
 		tag, items = tagList, value.Items(x)
 	case *value.Set:
 		tag, items = tagSet, x.Items()
@@ -157,6 +195,24 @@ func (r *reader) varint() int64 {
 	return n
 }
 
+// upTo reads a number that is at most the largest.
+func (r *reader) upTo(most uint64) uint64 {
+	n := r.uvarint()
+	if n > most {
+		r.bad, r.b, n = true, nil, 0
+	}
+	return n
+}
+
+// within reads a number between two others.
+func (r *reader) within(lo, hi int64) int64 {
+	n := r.varint()
+	if n < lo || n > hi {
+		r.bad, r.b, n = true, nil, 0
+	}
+	return n
+}
+
 func (r *reader) bytes() []byte { return r.take(r.uvarint()) }
 
 // skip moves behind a value.
@@ -166,7 +222,7 @@ func (r *reader) skip(depth int) {
 	case tagByte:
 		r.byte()
 	case tagShort, tagInt, tagLong, tagChar:
-		r.uvarint()
+		r.uvarint() // as long as a varint
 	case tagBig, tagString, tagBinary:
 		r.bytes()
 	case tagFloat:
@@ -207,9 +263,9 @@ func (r *reader) value(depth int) any {
 	case tagByte:
 		return int8(r.byte())
 	case tagShort:
-		return int16(r.varint())
+		return int16(r.within(math.MinInt16, math.MaxInt16))
 	case tagInt:
-		return int32(r.varint())
+		return int32(r.within(math.MinInt32, math.MaxInt32))
 	case tagLong:
 		return r.varint()
 	case tagBig:
@@ -223,21 +279,21 @@ func (r *reader) value(depth int) any {
 			return math.Float64frombits(binary.BigEndian.Uint64(s))
 		}
 	case tagDecimal:
-		scale := int32(r.varint())
+		scale := int32(r.within(-value.MaxDigits, value.MaxDigits))
 		return value.Decimal{Unscaled: r.big(), Scale: scale}
 	case tagString:
 		return string(r.bytes())
 	case tagChar:
-		return value.Char(r.uvarint())
+		return value.Char(r.upTo(maxRune))
 	case tagUUID:
 		if s := r.take(16); s != nil {
 			return value.UUID(s)
 		}
 	case tagTime:
-		seconds, nanos, offset := r.varint(), r.uvarint(), r.varint()
+		seconds, nanos, offset := r.varint(), r.upTo(1e9-1), r.within(math.MinInt32, math.MaxInt32)
 		return value.Zoned(time.Unix(seconds, int64(nanos)).In(time.FixedZone("", int(offset))))
 	case tagSpan:
-		return value.Duration{Seconds: r.varint(), Nanos: int32(r.uvarint())}
+		return value.Duration{Seconds: r.varint(), Nanos: int32(r.upTo(1e9 - 1))}
 	case tagBinary:
 		return append([]byte{}, r.bytes()...)
 	case tagList, tagSet, tagMap:
@@ -249,7 +305,11 @@ func (r *reader) value(depth int) any {
 }
 
 func (r *reader) big() *big.Int {
-	n, ok := new(big.Int).SetString(string(r.bytes()), 62)
+	s := r.bytes()
+	if len(s) > maxBigBytes {
+		s = nil
+	}
+	n, ok := new(big.Int).SetString(string(s), 62)
 	if !ok {
 		r.bad, r.b = true, nil
 		return new(big.Int)

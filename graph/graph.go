@@ -24,12 +24,13 @@ const defaultGraph = 1 // its number, which is stored: do not change it
 // DB has the graphs of one engine. It is safe for concurrent use. It does not need
 // to be closed and does not close the engine.
 type DB struct {
-	eng engine.Engine
+	eng   engine.Engine
+	batch int // how many bytes one transaction of a batch writes, at most
 }
 
 // Needs returns what graphs need of an engine.
 func Needs() engine.Promises {
-	return engine.Promises{Atomic: engine.AllKeys, Serializable: true}
+	return engine.Promises{Atomic: engine.AllKeys, Serializable: true, Ordered: true, Snapshot: true, MaxKeyBytes: maxKeyBytes}
 }
 
 // New returns the graphs on eng. If eng lacks a promise that they need, the error
@@ -38,7 +39,11 @@ func New(eng engine.Engine) (*DB, error) {
 	if err := eng.Promises().Meets("graphs", Needs()); err != nil {
 		return nil, err
 	}
-	return &DB{eng: eng}, nil
+	most := eng.Promises().MaxTxBytes
+	if most == 0 {
+		most = leastTxBytes
+	}
+	return &DB{eng: eng, batch: min(most/4, batchBytes)}, nil
 }
 
 // View runs fn on one snapshot of the graph with a name, as engine.Engine's View
@@ -66,42 +71,44 @@ func (d *DB) Update(ctx context.Context, name string, fn func(*Tx) error) (engin
 }
 
 // Tx is a graph within one transaction of the engine. It is valid as long as that,
-// and only in its goroutine. So are the elements that it returns.
+// and only in its goroutine. So are the elements that it returns. A transaction of
+// the engine must not have two Tx of the same graph: each has counters of its own.
+//
+// A call that fails writes nothing, or the transaction fails: End returns the
+// error of a write that the engine refused, so that no half of a change is committed.
 type Tx struct {
 	tx     engine.Tx
 	writes bool
 	prefix []byte // of the graph's keys
 
 	version uint64 // of what elements have read: the number of writes so far
+	written int    // bytes
 	names   names
-	next    *counters // nil: not read yet
-	indexes []*Index  // nil: not read yet
-	fail    error     // of a read that had no way to return it
+	next    *counters           // nil: not read yet
+	indexes []*Index            // nil: not read yet
+	dropped []uint64            // numbers of indexes that are being removed; read with indexes
+	leaving map[uint64]struct{} // vertices that are being removed; nil: not read yet
+	added   map[uint64]uint64   // vertices that were added with a number below the counter, and at which version
+	ends    []hop               // for Neighbours; in use while a page is read
+	fail    error               // of a write, or of a read that had no way to return it
 }
 
 // Begin returns the graph with a name within tx, in which fn of Update or View
 // runs. Whoever calls it calls End last.
 func Begin(tx engine.Tx, name string, writes bool) (*Tx, error) {
-	num := uint64(defaultGraph)
-	if name != Default {
-		raw, ok, err := tx.Get(graphName(name))
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			return nil, engine.Errorf(CodeNoGraph, "there is no graph %q", name)
-		}
-		n, rest, ok := number(raw)
-		if !ok || len(rest) != 0 {
-			return nil, corrupt("number of a graph", graphName(name))
-		}
-		num = n
+	num, err := graphNumber(tx, name)
+	if err != nil {
+		return nil, err
 	}
-	return &Tx{tx: tx, writes: writes, prefix: graphPrefix(num), names: names{numbers: map[string]uint64{}, texts: map[uint64]string{}}}, nil
+	return begin(tx, num, writes), nil
 }
 
-// End writes what the transaction has to write last. It returns the error of a read
-// that a method of an element could not return, if there was one.
+func begin(tx engine.Tx, num uint64, writes bool) *Tx {
+	return &Tx{tx: tx, writes: writes, prefix: graphPrefix(num), names: names{numbers: map[string]uint64{}, texts: map[uint64]string{}}}
+}
+
+// End writes what the transaction has to write last. It returns the error of a write
+// that failed, or of a read that a method of an element could not return.
 func (t *Tx) End() error { return t.end(nil) }
 
 func (t *Tx) end(err error) error {
@@ -117,7 +124,8 @@ func (t *Tx) end(err error) error {
 	return t.put(t.key(roomCounters), binary.AppendUvarint(binary.AppendUvarint(nil, t.next.vertex), t.next.edge))
 }
 
-// Err returns the error of a read that a method of an element could not return.
+// Err returns what End would return: the first error of a write, or of a read that a
+// method of an element could not return.
 func (t *Tx) Err() error { return t.fail }
 
 // Writes reports whether the transaction may write.
@@ -128,12 +136,25 @@ func (t *Tx) Engine() engine.Tx { return t.tx }
 
 func (t *Tx) put(key, val []byte) error {
 	t.version++
-	return t.tx.Put(key, val)
+	t.written += len(key) + len(val)
+	err := t.tx.Put(key, val)
+	t.note(err)
+	return err
 }
 
 func (t *Tx) delete(key []byte) error {
 	t.version++
-	return t.tx.Delete(key)
+	t.written += len(key)
+	err := t.tx.Delete(key)
+	t.note(err)
+	return err
+}
+
+// note keeps an error for End.
+func (t *Tx) note(err error) {
+	if t.fail == nil {
+		t.fail = err
+	}
 }
 
 // get returns the value of key. In an Update it is a copy, since writes follow.
@@ -175,6 +196,33 @@ func (t *Tx) counters() (*counters, error) {
 	t.next = c
 	return c, nil
 }
+
+// moment is a state of the transaction. What is added later is not among the
+// elements that a scan finds.
+type moment struct {
+	vertex, edge uint64 // the counters
+	version      uint64
+}
+
+// now returns the state of the transaction.
+func (t *Tx) now() (moment, error) {
+	if !t.writes {
+		return moment{^uint64(0), ^uint64(0), ^uint64(0)}, nil
+	}
+	c, err := t.counters()
+	if err != nil {
+		return moment{}, err
+	}
+	return moment{c.vertex, c.edge, t.version}, nil
+}
+
+// hasVertex reports whether a vertex that is there now was there at the moment.
+func (t *Tx) hasVertex(m moment, num uint64) bool {
+	return num>>1 <= m.vertex && t.added[num] <= m.version
+}
+
+// hasEdge reports the same of an edge, whose numbers only rise.
+func (m moment) hasEdge(num uint64) bool { return num>>1 <= m.edge }
 
 // page collects the pairs of a scan until it has n of them, and returns whether
 // there may be more after the last. take copies what it needs: it must not write.

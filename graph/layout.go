@@ -11,7 +11,8 @@ import (
 // the encoding of appendNumber, which keeps their order. All of it is stored: do
 // not change it.
 //
-//	0 'n' name                        → number of the graph
+//	0 'n' name                        → number of the graph; without one, Default is 1
+//	0 'x' graph                       → nothing: all keys of that graph are to be removed
 //	graph 'c'                         → counters
 //	graph 'n' name                    → number of a label or of a property's key
 //	graph 'N' number                  → its name
@@ -21,6 +22,8 @@ import (
 //	graph 'x' kind id                 → the element that has an id of its own
 //	graph 'd' number                  → definition of an index
 //	graph 'q' number values element   → nothing: an entry of an index
+//	graph 'f' number                  → the element with which filling the index goes on
+//	graph 'l' vertex                  → nothing: the vertex is being removed
 const (
 	roomNames    = 'n'
 	roomNumbers  = 'N'
@@ -31,6 +34,10 @@ const (
 	roomIDs      = 'x'
 	roomIndexes  = 'd'
 	roomEntries  = 'q'
+	roomFills    = 'f'
+	roomLeaving  = 'l'
+
+	roomGarbage = 'x' // of graph 0
 )
 
 // appendNumber appends n so that the bytes of numbers have the order of the
@@ -40,7 +47,7 @@ func appendNumber(b []byte, n uint64) []byte {
 	case n < 240:
 		return append(b, byte(n))
 	case n < 240+8<<8:
-		n -= 240
+		n -= 240 // eight times 256 numbers
 		return append(b, 240+byte(n>>8), byte(n))
 	}
 	var buf [8]byte
@@ -73,6 +80,9 @@ func number(b []byte) (n uint64, rest []byte, ok bool) {
 	for _, c := range b[1 : 1+size] {
 		n = n<<8 | uint64(c)
 	}
+	if size > 2 && b[1] == 0 || n < 240+8<<8 {
+		return 0, b, false // there is a shorter form
+	}
 	return n, b[1+size:], true
 }
 
@@ -87,6 +97,8 @@ func (t *Tx) key(room byte, numbers ...uint64) []byte {
 }
 
 func graphPrefix(graph uint64) []byte { return appendNumber([]byte{keyspace.Graphs}, graph) }
+
+func garbage(graph uint64) []byte { return appendNumber(append(graphPrefix(0), roomGarbage), graph) }
 
 func graphName(name string) []byte { return append(append(graphPrefix(0), roomNames), name...) }
 

@@ -12,6 +12,8 @@ const (
 	MaxIndexes       = 100      // of one graph
 	MaxIndexKeys     = 8        // of one index
 	MaxPropertyBytes = 16 << 20 // of one value
+	MaxEntries       = 100_000  // of one element in one index: with several values of its keys, one for each combination
+	MaxLeaving       = 1000     // vertices of one graph that DB.RemoveVertex is removing
 )
 
 const (
@@ -20,8 +22,19 @@ const (
 	ownIDs = 1 << 52
 	// firstPage and maxPage are how many elements a scan reads at once, from the
 	// first page to later ones.
-	firstPage = 16
+	firstPage = 32
 	maxPage   = 1024
-	// indexText is how much of a string an index has. It is stored: do not change it.
+	// indexText is how much of a string an index has, with its escapes. It is stored:
+	// do not change it.
 	indexText = 200
+	// maxKeyBytes bounds the keys of graphs: those of an index with MaxIndexKeys
+	// strings are the longest.
+	maxKeyBytes = 2048
+	// A transaction of a batch ends after one of these. They keep other writers
+	// waiting for some milliseconds, and are far below the limits of all engines.
+	batchWrites = 1000
+	batchReads  = 4000
+	batchBytes  = 4 << 20
+	// leastTxBytes is what a transaction can write on an engine that does not say it.
+	leastTxBytes = 1 << 20
 )

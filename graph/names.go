@@ -1,12 +1,5 @@
 package graph
 
-import (
-	"context"
-	"strings"
-
-	"github.com/skerrydb/skerry/engine"
-)
-
 // names has the labels and keys of properties that a transaction has used, with
 // their numbers. A number never gets another name.
 type names struct {
@@ -88,9 +81,8 @@ func (t *Tx) textOf(n uint64) (string, error) {
 	return s, nil
 }
 
-// numbersOf returns the numbers of those names that have one.
-func (t *Tx) numbersOf(names []string) ([]uint64, error) {
-	out := make([]uint64, 0, len(names))
+// numbersOf appends the numbers of those names that have one.
+func (t *Tx) numbersOf(out []uint64, names []string) ([]uint64, error) {
 	for _, name := range names {
 		n, err := t.numberOf(name)
 		if err != nil {
@@ -101,51 +93,4 @@ func (t *Tx) numbersOf(names []string) ([]uint64, error) {
 		}
 	}
 	return out, nil
-}
-
-// Create adds a graph. A graph of that name that exists already is left as it is.
-func (d *DB) Create(ctx context.Context, name string) error {
-	if name == "" || len(name) > MaxNameBytes || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
-		return engine.Errorf(engine.CodeInvalid, "the name of a graph has 1 to %d bytes, without control characters", MaxNameBytes)
-	}
-	if name == Default {
-		return nil
-	}
-	_, err := d.eng.Update(ctx, func(tx engine.Tx) error {
-		if _, ok, err := tx.Get(graphName(name)); ok || err != nil {
-			return err
-		}
-		last, n := uint64(defaultGraph), 0
-		for p, err := range tx.Scan(within(graphName(""))) {
-			if err != nil {
-				return err
-			}
-			number, rest, ok := number(p.Val)
-			if !ok || len(rest) != 0 {
-				return corrupt("number of a graph", p.Key)
-			}
-			last, n = max(last, number), n+1
-		}
-		if n >= MaxGraphs {
-			return limit("an engine has at most %d graphs (MaxGraphs)", MaxGraphs)
-		}
-		return tx.Put(graphName(name), appendNumber(nil, last+1))
-	})
-	return err
-}
-
-// Names returns the names of all graphs, sorted, with Default first.
-func (d *DB) Names(ctx context.Context) (names []string, err error) {
-	_, err = d.eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {
-		names = []string{Default}
-		prefix := graphName("")
-		for p, err := range tx.Scan(within(prefix)) {
-			if err != nil {
-				return err
-			}
-			names = append(names, string(p.Key[len(prefix):]))
-		}
-		return nil
-	})
-	return names, err
 }

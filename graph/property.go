@@ -56,27 +56,14 @@ func (p *VertexProperty) Exists() (bool, error) {
 // all if there are none, in the order in which they were first set, until yield
 // returns an error, which it returns. A vertex that is not in the graph has none.
 func (v *Vertex) Properties(keys []string, yield func(*VertexProperty) error) error {
-	found, err := v.properties(keys)
-	if err != nil {
-		return err
-	}
-	for _, p := range found {
-		if err := yield(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// properties reads only values that are asked for.
-func (v *Vertex) properties(keys []string) (found []*VertexProperty, err error) {
 	raw, ok, err := v.record()
 	if !ok || err != nil {
-		return nil, err
+		return err
 	}
-	nums, err := v.t.numbersOf(keys)
+	var buf [8]uint64
+	nums, err := v.t.numbersOf(buf[:0], keys)
 	if err != nil || len(keys) > 0 && len(nums) == 0 {
-		return nil, err
+		return err
 	}
 	r := reader{b: raw}
 	if flags, _ := r.head(); flags&flagOwnID != 0 {
@@ -94,15 +81,20 @@ func (v *Vertex) properties(keys []string) (found []*VertexProperty, err error) 
 			continue
 		}
 		p := &VertexProperty{Of: v, key: key, num: num, Val: r.value(0), metas: r.props()}
-		if p.Key, err = v.t.textOf(key); err != nil {
-			return nil, err
+		if r.bad {
+			break
 		}
-		found = append(found, p)
+		if p.Key, err = v.t.textOf(key); err != nil {
+			return err
+		}
+		if err := yield(p); err != nil {
+			return err
+		}
 	}
 	if r.bad {
-		return nil, corrupt("vertex", v.t.key(roomVertices, v.num))
+		return v.damaged()
 	}
-	return found, nil
+	return nil
 }
 
 // Properties calls yield with the edge's properties, as Vertex.Properties does.
@@ -180,7 +172,11 @@ func (v *Vertex) Set(c Cardinality, key string, val any, metas ...value.Entry) (
 	p := &after.props[at]
 	p.metas = slices.Clone(p.metas)
 	for _, m := range metas {
-		if p.metas, err = v.t.set(p.metas, m.Key.(string), m.Val); err != nil {
+		key, ok := m.Key.(string)
+		if !ok {
+			return nil, engine.Errorf(CodeValue, "the key of a property is a string, not %s", value.Describe(m.Key))
+		}
+		if p.metas, err = v.t.set(p.metas, key, m.Val); err != nil {
 			return nil, err
 		}
 	}
@@ -294,6 +290,9 @@ func (t *Tx) RemoveProperty(of value.Element, key string) error {
 		}
 		after := *before
 		after.props = slices.DeleteFunc(slices.Clone(before.props), gone)
+		if len(after.props) == len(before.props) {
+			return nil
+		}
 		return x.save(before, &after)
 	case *VertexProperty:
 		if ok, err := x.Exists(); !ok || err != nil {

@@ -37,17 +37,22 @@ func (v *Vertex) AppendHash(b []byte) []byte {
 // Number returns a number that identifies the vertex in its graph.
 func (v *Vertex) Number() uint64 { return v.num }
 
-// ElementID implements value.Element: an int64, a string or a value.UUID.
+// ElementID implements value.Element: an int64, a string or a value.UUID; nil if the
+// vertex had an id of its own and was removed before it was read.
 func (v *Vertex) ElementID() any {
 	if !hasOwnID(v.num) {
 		return int64(v.num >> 1)
 	}
 	if v.id == nil {
-		raw, _, err := v.record()
+		raw, ok, err := v.record()
 		v.t.note(err)
+		if !ok || err != nil {
+			return nil
+		}
 		r := reader{b: raw}
-		if r.head(); len(raw) > 0 {
-			v.id = r.value(0)
+		flags, _ := r.head()
+		if v.id = r.value(0); r.bad || flags&flagOwnID == 0 {
+			v.t.note(v.damaged())
 		}
 	}
 	return v.id
@@ -58,13 +63,6 @@ func (v *Vertex) ElementLabel() string {
 	labels, err := v.Labels()
 	v.t.note(err)
 	return strings.Join(labels, value.LabelSeparator)
-}
-
-// note keeps an error that has no other way out.
-func (t *Tx) note(err error) {
-	if t.fail == nil {
-		t.fail = err
-	}
 }
 
 // Detached implements value.Stored.
@@ -80,12 +78,26 @@ const (
 	flagLeaving
 )
 
+func (v *Vertex) key() []byte { return v.t.key(roomVertices, v.num) }
+
+func (v *Vertex) damaged() error { return corrupt("vertex", v.key()) }
+
+// stored returns the vertex's record, also of one that is being removed, and whether
+// there is one.
+func (v *Vertex) stored() ([]byte, bool, error) {
+	raw, ok, err := v.t.get(v.key())
+	if ok && len(raw) == 0 {
+		return nil, false, v.damaged()
+	}
+	return raw, ok, err
+}
+
 // record returns the vertex's record, and whether there is one.
 func (v *Vertex) record() ([]byte, bool, error) {
 	if v.raw != nil && v.read == v.t.version {
 		return v.raw, len(v.raw) > 0, nil
 	}
-	raw, ok, err := v.t.get(v.t.key(roomVertices, v.num))
+	raw, ok, err := v.stored()
 	if err != nil {
 		return nil, false, err
 	}
@@ -124,7 +136,7 @@ func (v *Vertex) Labels() ([]string, error) {
 	r := reader{b: raw}
 	_, nums := r.head()
 	if r.bad {
-		return nil, corrupt("vertex", v.t.key(roomVertices, v.num))
+		return nil, v.damaged()
 	}
 	out := make([]string, len(nums))
 	for i, n := range nums {
@@ -146,8 +158,18 @@ func (v *Vertex) HasLabel(label string) (bool, error) {
 		return false, err
 	}
 	r := reader{b: raw}
-	_, nums := r.head()
-	return slices.Contains(nums, n), nil
+	if len(raw) == 0 {
+		return false, nil
+	}
+	r.byte()
+	has := false
+	for m := r.uvarint(); m > 0 && !r.bad; m-- {
+		has = r.uvarint() == n || has
+	}
+	if r.bad {
+		return false, v.damaged()
+	}
+	return has, nil
 }
 
 // vertexRecord is a record that is to be changed.
@@ -178,6 +200,11 @@ func (v *Vertex) decode() (*vertexRecord, error) {
 	case !ok:
 		return nil, engine.Errorf(CodeNoElement, "the vertex %s has been removed", value.Text(v.lastID()))
 	}
+	return v.parse(raw)
+}
+
+// parse reads a record that is not empty.
+func (v *Vertex) parse(raw []byte) (*vertexRecord, error) {
 	r := reader{b: raw}
 	flags, labels := r.head()
 	rec := &vertexRecord{labels: labels}
@@ -190,8 +217,8 @@ func (v *Vertex) decode() (*vertexRecord, error) {
 		p.metas = r.props()
 		rec.props = append(rec.props, p)
 	}
-	if r.bad || len(r.b) != 0 {
-		return nil, corrupt("vertex", v.t.key(roomVertices, v.num))
+	if r.bad || len(r.b) != 0 || (rec.id != nil) != hasOwnID(v.num) {
+		return nil, v.damaged()
 	}
 	return rec, nil
 }
@@ -212,9 +239,12 @@ func (r *reader) props() (out []prop) {
 }
 
 func appendProps(b []byte, props []prop) (_ []byte, err error) {
+	if len(props) > MaxProperties {
+		return nil, limit("an element or a property has at most %d properties (MaxProperties)", MaxProperties)
+	}
 	b = binary.AppendUvarint(b, uint64(len(props)))
 	for _, p := range props {
-		if b, err = appendValue(binary.AppendUvarint(b, p.key), p.val, 0); err != nil {
+		if b, err = appendProperty(binary.AppendUvarint(b, p.key), p.val); err != nil {
 			return nil, err
 		}
 	}
@@ -240,7 +270,7 @@ func (rec *vertexRecord) encode() (b []byte, err error) {
 	}
 	b = binary.AppendUvarint(binary.AppendUvarint(b, rec.next), uint64(len(rec.props)))
 	for _, p := range rec.props {
-		if b, err = appendValue(binary.AppendUvarint(binary.AppendUvarint(b, p.key), p.num), p.val, 0); err != nil {
+		if b, err = appendProperty(binary.AppendUvarint(binary.AppendUvarint(b, p.key), p.num), p.val); err != nil {
 			return nil, err
 		}
 		if b, err = appendProps(b, p.metas); err != nil {
@@ -252,14 +282,14 @@ func (rec *vertexRecord) encode() (b []byte, err error) {
 
 // save stores a changed record and what the indexes have of it.
 func (v *Vertex) save(before, after *vertexRecord) error {
-	if err := v.t.reindexVertex(v, before, after); err != nil {
-		return err
-	}
 	b, err := after.encode()
 	if err != nil {
 		return err
 	}
-	if err := v.t.put(v.t.key(roomVertices, v.num), b); err != nil {
+	if err := v.t.reindexVertex(v, before, after); err != nil {
+		return err
+	}
+	if err := v.t.put(v.key(), b); err != nil {
 		return err
 	}
 	v.raw, v.read = b, v.t.version
@@ -299,38 +329,75 @@ func (t *Tx) newVertex(id any, rec *vertexRecord) (*Vertex, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch own, n, err := ownID(id); {
+	own, n, err := ownID(id)
+	switch {
 	case err != nil:
 		return nil, err
 	case id == nil:
-		c.vertex, c.changed = c.vertex+1, true
-		return &Vertex{t: t, num: c.vertex << 1}, nil
+		num, err := t.nextVertex(c)
+		return &Vertex{t: t, num: num}, err
 	case own == nil:
 		v := &Vertex{t: t, num: uint64(n) << 1}
-		if _, ok, err := t.tx.Get(t.key(roomVertices, v.num)); ok || err != nil {
-			return nil, taken(err, "vertex", id)
+		if err := v.free(id); err != nil {
+			return nil, err
 		}
 		if uint64(n) > c.vertex {
 			c.vertex, c.changed = uint64(n), true
+			return v, nil
 		}
+		if t.added == nil {
+			t.added = map[uint64]uint64{}
+		}
+		t.added[v.num] = t.version + 1
 		return v, nil
-	default:
+	}
+	if n >= ownIDs {
+		if err := (&Vertex{t: t, num: uint64(n) << 1}).free(id); err != nil {
+			return nil, err
+		}
+	}
+	c.vertex, c.changed = c.vertex+1, true
+	v := &Vertex{t: t, num: c.vertex<<1 | 1, id: own}
+	rec.id = own
+	return v, t.nameElement(value.KindVertex, own, appendNumber(nil, v.num))
+}
+
+// nextVertex returns the next number of a vertex without an id of its own. From
+// ownIDs on, another one may have it as such an id.
+func (t *Tx) nextVertex(c *counters) (uint64, error) {
+	for {
 		c.vertex, c.changed = c.vertex+1, true
-		v := &Vertex{t: t, num: c.vertex<<1 | 1, id: own}
-		rec.id = own
-		return v, t.nameElement(value.KindVertex, own, appendNumber(nil, v.num))
+		if c.vertex < ownIDs {
+			return c.vertex << 1, nil
+		}
+		key, err := t.idKey(value.KindVertex, int64(c.vertex))
+		if err != nil {
+			return 0, err
+		}
+		if _, ok, err := t.tx.Get(key); !ok || err != nil {
+			return c.vertex << 1, err
+		}
 	}
 }
 
-func taken(err error, kind string, id any) error {
-	if err != nil {
+// free returns CodeExists if there is a vertex with v's number, which id says.
+func (v *Vertex) free(id any) error {
+	raw, ok, err := v.stored()
+	switch {
+	case err != nil || !ok:
 		return err
+	case raw[0]&flagLeaving != 0:
+		return engine.Errorf(CodeExists, "the vertex with the id %s is still being removed", value.Text(id))
 	}
+	return taken("vertex", id)
+}
+
+func taken(kind string, id any) error {
 	return engine.Errorf(CodeExists, "there is a %s with the id %s already", kind, value.Text(id))
 }
 
-// ownID returns an id as it is stored, or its number if that is what a vertex's
-// number says.
+// ownID returns an id as it is stored, or nil if a vertex's number says it. n is the
+// id if that is a whole number.
 func ownID(id any) (own any, n int64, err error) {
 	switch x := id.(type) {
 	case nil:
@@ -350,7 +417,7 @@ func ownID(id any) (own any, n int64, err error) {
 	case n >= 0 && n < ownIDs:
 		return nil, n, nil
 	}
-	return n, 0, nil
+	return n, n, nil
 }
 
 func (t *Tx) idKey(kind value.Kind, id any) ([]byte, error) {
@@ -363,8 +430,13 @@ func (t *Tx) nameElement(kind value.Kind, id any, at []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, ok, err := t.tx.Get(key); ok || err != nil {
-		return taken(err, map[value.Kind]string{value.KindVertex: "vertex", value.KindEdge: "edge"}[kind], id)
+	switch _, ok, err := t.tx.Get(key); {
+	case err != nil:
+		return err
+	case ok && kind == value.KindEdge:
+		return taken("edge", id)
+	case ok:
+		return taken("vertex", id)
 	}
 	return t.put(key, at)
 }
@@ -372,82 +444,98 @@ func (t *Tx) nameElement(kind value.Kind, id any, at []byte) error {
 // Vertex returns the vertex with an id, and whether there is one. Text of digits
 // also finds a vertex by its number.
 func (t *Tx) Vertex(id any) (*Vertex, bool, error) {
-	own, n, err := ownID(id)
-	if err != nil {
-		return nil, false, nil // no vertex has such an id
-	}
-	v := &Vertex{t: t, num: uint64(n) << 1}
-	if own != nil {
-		key, err := t.idKey(value.KindVertex, own)
-		if err != nil {
-			return nil, false, err
-		}
-		raw, ok, err := t.tx.Get(key)
-		if err != nil {
-			return nil, false, err
-		}
-		if !ok {
-			return t.vertexOfText(own)
-		}
-		if v.num, raw, ok = number(raw); !ok || len(raw) != 0 {
-			return nil, false, corrupt("id", key)
-		}
-		v.id = own
+	v, err := t.find(id)
+	if v == nil || err != nil {
+		return nil, false, err
 	}
 	ok, err := v.Exists()
 	return v, ok, err
 }
 
-func (t *Tx) vertexOfText(id any) (*Vertex, bool, error) {
-	s, ok := id.(string)
-	if !ok || strings.Trim(s, "0123456789") != "" || len(s) > 16 {
-		return nil, false, nil
+// find returns the vertex that has an id, if one has; nil: none.
+func (t *Tx) find(id any) (*Vertex, error) {
+	own, n, err := ownID(id)
+	switch {
+	case err != nil || id == nil:
+		return nil, nil // no vertex has such an id
+	case own == nil:
+		return &Vertex{t: t, num: uint64(n) << 1}, nil
 	}
-	n := int64(0)
+	key, err := t.idKey(value.KindVertex, own)
+	if err != nil {
+		return nil, err
+	}
+	raw, ok, err := t.tx.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		switch x := own.(type) {
+		case string:
+			n = digits(x)
+		case value.UUID:
+			n = -1
+		}
+		if n < 0 {
+			return nil, nil
+		}
+		return &Vertex{t: t, num: uint64(n) << 1}, nil
+	}
+	num, rest, ok := number(raw)
+	if !ok || len(rest) != 0 || !hasOwnID(num) {
+		return nil, corrupt("id", key)
+	}
+	return &Vertex{t: t, num: num, id: own}, nil
+}
+
+// digits returns the number that text has in its only decimal form; -1: none.
+func digits(s string) (n int64) {
+	if s[0] == '0' && s != "0" || strings.Trim(s, "0123456789") != "" || len(s) > 18 {
+		return -1
+	}
 	for _, c := range s {
 		n = n*10 + int64(c-'0')
 	}
-	if n >= ownIDs {
-		return nil, false, nil
-	}
-	return t.Vertex(n)
+	return n
 }
 
 // Vertices calls yield with all vertices that are there when it is called, until
 // yield returns an error, which it returns. yield may write.
 func (t *Tx) Vertices(yield func(*Vertex) error) error {
+	start, err := t.now()
+	if err != nil {
+		return err
+	}
 	lo, hi := within(t.key(roomVertices))
 	if t.writes {
-		c, err := t.counters()
-		if err != nil {
-			return err
-		}
-		hi = t.key(roomVertices, (c.vertex+1)<<1)
+		hi = t.key(roomVertices, (start.vertex+1)<<1)
 	}
-	var found []Vertex
+	skip := len(lo)
+	var page []Vertex
 	take := func(p engine.Pair) error {
-		var num [1]uint64
-		if !numbers(p.Key, len(lo), num[:]) || len(p.Val) == 0 {
+		num, rest, ok := number(p.Key[skip:])
+		if !ok || len(rest) != 0 || len(p.Val) == 0 {
 			return corrupt("vertex", p.Key)
 		}
 		if p.Val[0]&flagLeaving == 0 {
-			found = append(found, Vertex{t: t, num: num[0], raw: t.keep(p.Val), read: t.version})
+			page = append(page, Vertex{t: t, num: num, raw: t.keep(p.Val), read: t.version})
 		}
 		return nil
 	}
 	return t.pages(lo, hi, take, func() error {
-		page := found
-		found = nil // those of the page may be kept
-		for i := range page {
-			if t.writes && page[i].read != t.version {
-				if ok, err := page[i].Exists(); err != nil || !ok {
+		found := page
+		page = make([]Vertex, 0, min(2*len(found), maxPage)) // those that were yielded may be kept
+		for i := range found {
+			v := &found[i]
+			if t.writes {
+				if ok, err := v.Exists(); err != nil || !ok || !t.hasVertex(start, v.num) {
 					if err != nil {
 						return err
 					}
 					continue
 				}
 			}
-			if err := yield(&page[i]); err != nil {
+			if err := yield(v); err != nil {
 				return err
 			}
 		}
