@@ -191,11 +191,14 @@ func (s *httpSink) head(status int) {
 }
 
 // write writes to the client, which has to read in time.
-func (s *httpSink) write(b []byte) error {
+func (s *httpSink) write(b []byte, more bool) error {
 	c := http.NewResponseController(s.w)
 	_ = c.SetWriteDeadline(time.Now().Add(s.h.o.WriteTimeout)) // not all writers have one
 	if _, err := s.w.Write(b); err != nil {
 		return err
+	}
+	if !more {
+		return nil
 	}
 	if err := c.Flush(); !errors.Is(err, http.ErrNotSupported) {
 		return err
@@ -219,7 +222,7 @@ func (s *httpSink) send(status int, items []byte, n int) error {
 		s.head(http.StatusOK)
 		s.items = append([]byte(s.opening()), s.items...)
 	}
-	err := s.write(s.items)
+	err := s.write(s.items, true)
 	s.items = s.items[:0]
 	return err
 }
@@ -249,7 +252,7 @@ func (s *httpSink) finish(e *Error) error {
 			if err != nil {
 				return err
 			}
-			return s.write(b)
+			return s.write(b, false)
 		}
 		s.items = append([]byte(s.opening()), s.items...)
 	}
@@ -257,7 +260,7 @@ func (s *httpSink) finish(e *Error) error {
 	if err != nil {
 		return err
 	}
-	return s.write(b)
+	return s.write(b, false)
 }
 
 // closing appends what comes after the values of a result that is not held back.

@@ -93,8 +93,12 @@ func (r *reader) path() any {
 		p.Labels = append(p.Labels, labels)
 	}
 	r.hashed++
-	p.Objects = listOf[any](r, "values")
+	objects, ok := r.value().(value.List)
 	r.hashed--
+	if !ok {
+		r.failf(at, "expected a list of values")
+	}
+	p.Objects = objects
 	if len(p.Labels) != len(p.Objects) {
 		r.failf(at, "expected labels for %d values, found %d", len(p.Objects), len(p.Labels))
 	}

@@ -50,9 +50,24 @@ func (r *reader) calls() []gremlin.Call {
 	}
 	calls := make([]gremlin.Call, 0, min(n, firstItems))
 	for ; n > 0 && r.err == nil; n-- {
-		calls = append(calls, gremlin.Call{Name: r.string("a call's name"), Args: r.args(), Pos: gremlin.NoPos})
+		c := gremlin.Call{Name: r.string("a call's name"), Args: r.args(), Pos: gremlin.NoPos}
+		classes(c)
+		calls = append(calls, c)
 	}
 	return calls
+}
+
+// classes changes the strategies that withoutStrategies has to classes, as some
+// drivers send strategies.
+func classes(c gremlin.Call) {
+	if c.Name != "withoutStrategies" {
+		return
+	}
+	for i, arg := range c.Args {
+		if s, ok := arg.(gremlin.Strategy); ok {
+			c.Args[i] = gremlin.Class(s.Name)
+		}
+	}
 }
 
 func (r *reader) args() []any {

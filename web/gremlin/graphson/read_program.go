@@ -98,7 +98,11 @@ func (r *reader) calls(v *node) []gremlin.Call {
 		}
 		c := gremlin.Call{Name: r.string(item.items[0], "a call's name"), Pos: gremlin.NoPos}
 		for _, arg := range item.items[1:] {
-			c.Args = append(c.Args, r.value(arg))
+			v := r.value(arg)
+			if s, ok := v.(gremlin.Strategy); ok && c.Name == "withoutStrategies" { // as gremlinpython sends it
+				v = gremlin.Class(s.Name)
+			}
+			c.Args = append(c.Args, v)
 		}
 		calls = append(calls, c)
 	}

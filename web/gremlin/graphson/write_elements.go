@@ -57,17 +57,13 @@ func (w *writer) vertex(v *value.Vertex) {
 	}
 	if v.Properties != nil {
 		w.raw(`,"properties":{`)
-		for i, key := range keysOf(v.Properties) {
+		for i, group := range byKey(v.Properties) {
 			w.comma(i)
-			w.name(key)
+			w.name(group[0].Key)
 			w.raw("[")
-			n := 0
-			for _, p := range v.Properties {
-				if p.Key == key {
-					w.comma(n)
-					n++
-					w.vertexProperty(p, w.format == Typed)
-				}
+			for j, p := range group {
+				w.comma(j)
+				w.vertexProperty(p, w.format == Typed)
 			}
 			w.raw("]")
 		}
@@ -77,17 +73,20 @@ func (w *writer) vertex(v *value.Vertex) {
 	w.close()
 }
 
-// keysOf returns the different keys of properties, in their order.
-func keysOf(ps []*value.VertexProperty) []string {
-	seen := make(map[string]bool, len(ps))
-	var keys []string
+// byKey returns properties in groups of one key, in the order of the first ones.
+func byKey(ps []*value.VertexProperty) [][]*value.VertexProperty {
+	at := make(map[string]int, len(ps))
+	var groups [][]*value.VertexProperty
 	for _, p := range ps {
-		if !seen[p.Key] {
-			seen[p.Key] = true
-			keys = append(keys, p.Key)
+		i, ok := at[p.Key]
+		if !ok {
+			i = len(groups)
+			at[p.Key] = i
+			groups = append(groups, nil)
 		}
+		groups[i] = append(groups[i], p)
 	}
-	return keys
+	return groups
 }
 
 func (w *writer) vertexProperty(p *value.VertexProperty, labelled bool) {
