@@ -77,6 +77,12 @@ func trees(depth int) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
+// sets returns sets within sets.
+func sets(depth int) []byte {
+	b := bytes.Repeat([]byte{0x0b, 0, 0, 0, 0, 1}, depth)
+	return append(b, 0xfe, 1)
+}
+
 // ofBytes returns a value of a type with a length and as many bytes.
 func ofBytes(head string, t *testing.T, n int) []byte {
 	b := binary.BigEndian.AppendUint32(bytesOf(t, head), uint32(n))
@@ -102,6 +108,7 @@ func TestLimits(t *testing.T) {
 		of    func(n int) []byte
 	}{
 		{"depth", message.MaxDepth, nested},
+		{"depth of sets", message.MaxKeyDepth, sets},
 		{"depth of trees", message.MaxDepth - 1, trees},
 		{"values", message.MaxValues - 1, nulls},
 		{"bytes of an integer", message.MaxBigBytes, func(n int) []byte { return ofBytes("23 00", t, n) }},

@@ -134,7 +134,9 @@ func (r *reader) value() any {
 
 // key reads a value that is a key of a map or an item of a set.
 func (r *reader) key() any {
-	r.hashed++
+	if r.hashed++; r.hashed > message.MaxKeyDepth {
+		r.failf(r.at, "expected keys and items of sets nested at most %d deep", message.MaxKeyDepth)
+	}
 	v := r.value()
 	r.hashed--
 	return v

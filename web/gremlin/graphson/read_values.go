@@ -64,11 +64,13 @@ func (r *reader) collection(name string, v *node) (any, bool) {
 		return value.List(r.list(v, "a list")), true
 	case "g:Set":
 		s := &value.Set{}
-		r.hashed++
-		for _, item := range r.list(v, "a set") {
-			s.Add(item)
+		if r.want(v, array, "a set") {
+			for _, item := range v.items {
+				if x := r.key(item); r.err == nil {
+					s.Add(x)
+				}
+			}
 		}
-		r.hashed--
 		return s, true
 	case "g:Map":
 		return r.pairs(v), true

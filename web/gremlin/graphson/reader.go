@@ -74,7 +74,9 @@ func (r *reader) value(n *node) any {
 
 // key reads a value that is a key of a map or an item of a set.
 func (r *reader) key(n *node) any {
-	r.hashed++
+	if r.hashed++; r.hashed > message.MaxKeyDepth {
+		r.failf(n, "expected keys and items of sets nested at most %d deep", message.MaxKeyDepth)
+	}
 	v := r.value(n)
 	r.hashed--
 	return v

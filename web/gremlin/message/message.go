@@ -17,6 +17,9 @@ const (
 	MaxDepth = 128
 	// MaxValues is how many values a message may have, counting those within others.
 	MaxValues = 1 << 20
+	// MaxKeyDepth is how deeply keys of maps and items of sets may be nested in each
+	// other. Each of them is hashed with all that is in it.
+	MaxKeyDepth = 16
 	// MaxBigBytes is the largest size of an integer of any size, and of a decimal
 	// number without its scale.
 	MaxBigBytes = 4096
