@@ -206,6 +206,10 @@ func (t *Tx) leavers() (map[uint64]struct{}, error) {
 	if t.leaving != nil {
 		return t.leaving, nil
 	}
+	return t.readLeavers()
+}
+
+func (t *Tx) readLeavers() (map[uint64]struct{}, error) {
 	var found []uint64
 	lo, hi := within(t.key(roomLeaving))
 	for p, err := range t.tx.Scan(lo, hi) {

@@ -113,7 +113,7 @@ func BenchmarkAddEdges(b *testing.B) {
 }
 
 // BenchmarkNeighbours walks one or two edges from random vertices, 100 in a
-// transaction. Its unit is a vertex that was reached.
+// transaction, and reports the time for each vertex that it reaches.
 func BenchmarkNeighbours(b *testing.B) {
 	db := social(b)
 	for _, c := range []struct {
@@ -125,7 +125,8 @@ func BenchmarkNeighbours(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			r := rand.New(rand.NewPCG(5, 6))
 			b.ReportAllocs()
-			for n := 0; n < b.N; {
+			n := 0
+			for b.Loop() {
 				view(b, db, func(tx *graph.Tx) error {
 					for range 100 {
 						v, _, err := tx.Vertex(1 + r.Int64N(socialVertices))
@@ -139,8 +140,14 @@ func BenchmarkNeighbours(b *testing.B) {
 					return nil
 				})
 			}
+			perElement(b, n)
 		})
 	}
+}
+
+// perElement reports the time for each of n elements.
+func perElement(b *testing.B, n int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/element")
 }
 
 func reach(tx *graph.Tx, v *graph.Vertex, dir graph.Direction, labels []string, hops int, n *int) error {
@@ -158,8 +165,8 @@ func BenchmarkEdges(b *testing.B) {
 	db := social(b)
 	r := rand.New(rand.NewPCG(5, 6))
 	b.ReportAllocs()
-	b.ResetTimer()
-	for n := 0; n < b.N; {
+	n := 0
+	for b.Loop() {
 		view(b, db, func(tx *graph.Tx) error {
 			for range 100 {
 				v, _, err := tx.Vertex(1 + r.Int64N(socialVertices))
@@ -173,14 +180,15 @@ func BenchmarkEdges(b *testing.B) {
 			return nil
 		})
 	}
+	perElement(b, n)
 }
 
 // BenchmarkScan reads a property of all vertices.
 func BenchmarkScan(b *testing.B) {
 	db := social(b)
 	b.ReportAllocs()
-	b.ResetTimer()
-	for n := 0; n < b.N; {
+	n := 0
+	for b.Loop() {
 		view(b, db, func(tx *graph.Tx) error {
 			return tx.Vertices(func(v *graph.Vertex) error {
 				n++
@@ -188,6 +196,7 @@ func BenchmarkScan(b *testing.B) {
 			})
 		})
 	}
+	perElement(b, n)
 }
 
 // BenchmarkProperty reads a property of a vertex with several, by its key.

@@ -227,18 +227,27 @@ func (m moment) hasEdge(num uint64) bool { return num>>1 <= m.edge }
 // page collects the pairs of a scan until it has n of them, and returns whether
 // there may be more after the last. take copies what it needs: it must not write.
 func (t *Tx) page(lo, hi []byte, n int, take func(p engine.Pair) error) (last []byte, more bool, err error) {
+	s := &pageState{left: n} // in one piece, since a scan's body is a closure
 	for p, err := range t.tx.Scan(lo, hi) {
+		if err == nil {
+			err = take(p)
+		}
 		if err != nil {
-			return nil, false, err
+			s.err = err
+			break
 		}
-		if err := take(p); err != nil {
-			return nil, false, err
-		}
-		if n--; n == 0 {
-			return append(append(make([]byte, 0, len(p.Key)+1), p.Key...), 0), true, nil
+		if s.left--; s.left == 0 {
+			s.last = append(append(make([]byte, 0, len(p.Key)+1), p.Key...), 0)
+			break
 		}
 	}
-	return nil, false, nil
+	return s.last, s.last != nil, s.err
+}
+
+type pageState struct {
+	left int
+	last []byte
+	err  error
 }
 
 // pages calls page until the end of a range, and after each of them flush, which

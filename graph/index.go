@@ -35,6 +35,10 @@ func (t *Tx) Indexes() ([]*Index, error) {
 	if t.indexes != nil {
 		return t.indexes, nil
 	}
+	return t.readIndexes()
+}
+
+func (t *Tx) readIndexes() ([]*Index, error) {
 	all, dropped := []*Index{}, []uint64(nil)
 	lo, hi := within(t.key(roomIndexes))
 	for p, err := range t.tx.Scan(lo, hi) {

@@ -35,6 +35,10 @@ func (t *Tx) give(name string) (uint64, error) {
 	if n != 0 || err != nil {
 		return n, err
 	}
+	return t.giveNext(name)
+}
+
+func (t *Tx) giveNext(name string) (n uint64, err error) {
 	if name == "" || len(name) > MaxNameBytes {
 		return 0, limit("a label or a property's key has 1 to %d bytes (MaxNameBytes)", MaxNameBytes)
 	}
