@@ -47,7 +47,7 @@ type Request struct {
 	Traversal *lang.Traversal // nil for Begin
 	User      string          // as Authenticate named it; "" if nobody asked
 	// End and N are what the end of a text asks for, as in lang.Query; bytecode has
-	// no end.
+	// no end: "" and -1.
 	End string
 	N   int64
 	// References is whether elements are wanted without their properties.

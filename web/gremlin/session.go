@@ -159,7 +159,7 @@ func (s *session) begin(w *work) error {
 	ctx := s.ctx
 	s.c.mu.Unlock()
 	r := w.req
-	r.Traversal, r.End, r.N = nil, "", 0
+	r.Traversal, r.End, r.N = nil, "", -1
 	tx, err := s.c.h.o.Backend.Begin(ctx, r)
 	if err != nil {
 		return err

@@ -167,7 +167,7 @@ func (a *arguments) bytecode(w *work) {
 		a.fail("gremlin", "bytecode", v)
 		return
 	}
-	w.req.Traversal, w.traversers, w.req.Source = t, true, "g"
+	w.req.Traversal, w.traversers, w.req.Source, w.req.N = t, true, "g", -1
 	if m := a.aliasMap(); m != nil && a.err == nil {
 		if m.Len() != 1 {
 			a.fail("aliases", "one source", m)
