@@ -1,6 +1,7 @@
 package graphson_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,7 +21,17 @@ func TestMalformed(t *testing.T) {
 	}{
 		{``, 0, "the message ends"},
 		{`[1,`, 3, "the message ends"},
-		{`[1}`, 2, "JSON"},
+		{`[1}`, 2, ", or ]"},
+		{`{"a":1,}`, 7, "a name"},
+		{`{"a" 1}`, 5, ": in JSON"},
+		{`"a`, 2, "the end of a string"},
+		{"\"a\nb\"", 2, "no control character"},
+		{`"\x"`, 0, "a string in JSON"},
+		{`[01]`, 2, ", or ]"},
+		{`-`, 1, "a digit"},
+		{`1.`, 2, "a digit"},
+		{`1e+`, 3, "a digit"},
+		{`nul`, 0, "JSON"},
 		{`1 2`, 2, "the end"},
 		{` {"@type":"g:Nothing","@value":1}`, 1, `a type of value, found "g:Nothing"`},
 		{`{"@type":1}`, 9, "a type as a string, found a number"},
@@ -102,4 +113,22 @@ func TestLimits(t *testing.T) {
 	if _, err := graphson.Untyped.Append(nil, bulk); err == nil {
 		t.Error("a bulk set of too many values is written without types")
 	}
+}
+
+// FuzzJSON: what is JSON for us is JSON for encoding/json, and the other way
+// around.
+func FuzzJSON(f *testing.F) {
+	for _, text := range []string{`{"a":[1,-0.5e+3,"é\n\u00e9",null,true,false,{}]}`, `[[[[]]]]`, ` "x" `, `0`, `01`, `"\ud800"`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, err := graphson.Decode(b)
+		var where *message.Error
+		if err == nil && !json.Valid(b) {
+			t.Fatalf("%q is read as %#v and is not JSON", b, v)
+		}
+		if errors.As(err, &where) && json.Valid(b) && strings.Contains(where.Msg, "in JSON") {
+			t.Fatalf("%q is JSON and is refused: %v", b, err)
+		}
+	})
 }
