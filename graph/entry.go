@@ -271,7 +271,7 @@ func (t *Tx) alone(ix *Index, b, mine []byte, s states) error {
 			return err
 		}
 		if same {
-			kind, id := "vertices", (&Vertex{t: t, num: s.id[0]}).lastID()
+			kind, id := "vertices", (&Vertex{t: t, num: s.id[0]}).ElementID()
 			if ix.On == value.KindEdge {
 				kind, id = "edges", (&Edge{t: t, out: s.id[0], label: s.id[1], in: s.id[2], num: s.id[3]}).ElementID()
 			}
