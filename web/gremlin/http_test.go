@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerrydb/skerry/web/gremlin"
@@ -123,31 +124,37 @@ func TestHTTPStreaming(t *testing.T) {
 	}
 }
 
-// TestHTTPSlowReader: a client that does not read ends the traversal.
+// TestHTTPSlowReader: a client that does not read ends the traversal after a while.
 func TestHTTPSlowReader(t *testing.T) {
-	back, ended := newFake(), make(chan error, 1)
-	back.submit = func(_ context.Context, _ gremlin.Request, yield func(any, int64) error) error {
-		for {
-			if err := yield(strings.Repeat("x", 10_000), 1); err != nil {
-				ended <- err
-				return err
+	synctest.Test(t, func(t *testing.T) {
+		back, ended := newFake(), make(chan error, 1)
+		back.submit = func(_ context.Context, _ gremlin.Request, yield func(any, int64) error) error {
+			for {
+				if err := yield(strings.Repeat("x", 10_000), 1); err != nil {
+					ended <- err
+					return err
+				}
 			}
 		}
-	}
-	s := newSite(t, gremlin.Options{Backend: back, WriteTimeout: 50 * time.Millisecond})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://server/gremlin", strings.NewReader(`{"gremlin":"g.V()"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	p, err := s.http.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Body.Close()
-	if err := <-ended; err == nil {
-		t.Error("yield returned no error")
-	}
+		s := newSite(t, gremlin.Options{Backend: back, WriteTimeout: 5 * time.Second})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://server/gremlin", strings.NewReader(`{"gremlin":"g.V()"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		began := time.Now()
+		p, err := s.http.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Body.Close()
+		if err := <-ended; err == nil {
+			t.Error("yield returned no error")
+		}
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("the traversal was stopped after %v", took)
+		}
+	})
 }
 
 // TestHTTPLogin: HTTP has Basic authentication.

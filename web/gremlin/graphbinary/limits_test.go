@@ -102,6 +102,10 @@ func TestLimits(t *testing.T) {
 	scale := func(n int) []byte {
 		return append(binary.BigEndian.AppendUint32([]byte{0x22, 0}, uint32(int32(n))), 0, 0, 0, 1, 1)
 	}
+	year := func(n int) []byte {
+		b := binary.BigEndian.AppendUint32([]byte{0x88, 0}, uint32(int32(n)))
+		return append(b, bytesOf(t, "01 01 0000000000000000 00000000")...)
+	}
 	for _, c := range []struct {
 		name  string
 		limit int
@@ -115,6 +119,14 @@ func TestLimits(t *testing.T) {
 		{"bytes of a decimal number", message.MaxBigBytes, func(n int) []byte { return ofBytes("22 00 00000000", t, n) }},
 		{"scale", message.MaxScale, scale},
 		{"negative scale", message.MaxScale, func(n int) []byte { return scale(-n) }},
+		{"year", message.MaxYear, year},
+		{"negative year", message.MaxYear, func(n int) []byte { return year(-n) }},
+		{"seconds", 31_556_889_864_403_199, func(n int) []byte {
+			return append(binary.BigEndian.AppendUint64([]byte{0x83, 0}, uint64(n)), 0, 0, 0, 0)
+		}},
+		{"offset from UTC", message.MaxZone, func(n int) []byte {
+			return binary.BigEndian.AppendUint32(bytesOf(t, "88 00 000007e8 01 01 0000000000000000"), uint32(n))
+		}},
 		{"bulk", message.MaxValues, bulk},
 	} {
 		v, err := graphbinary.Decode(c.of(c.limit))

@@ -9,8 +9,8 @@ import (
 	"github.com/skerrydb/skerry/web/gremlin/message"
 )
 
-// maxZone is the largest offset from UTC in seconds that Java has.
-const maxZone = 18 * 60 * 60
+// maxSeconds is the number of seconds from 1970 to the end of message.MaxYear.
+const maxSeconds = 31_556_889_864_403_199
 
 func (r *reader) scalar(code byte, at int) (any, bool) {
 	if kind := kindOf(code); kind != "" {
@@ -56,6 +56,9 @@ func (r *reader) time(code byte, at int) (any, bool) {
 		return time.UnixMilli(r.int64("milliseconds")).UTC(), true
 	case typeInstant:
 		s, n := r.int64("seconds"), r.nanos(0)
+		if s > maxSeconds || s < -maxSeconds {
+			r.failf(at, "expected a time in the years up to %d", message.MaxYear)
+		}
 		return time.Unix(s, int64(n)).UTC(), true
 	case typeOffsetDateTime, typeZonedDateTime:
 		return r.dateTime(at), true
@@ -85,7 +88,8 @@ func (r *reader) dateTime(at int) any {
 	if r.err != nil {
 		return nil
 	}
-	if nanos < 0 || nanos >= int64(24*time.Hour) || zone < -maxZone || zone > maxZone || month < 1 || month > 12 {
+	if nanos < 0 || nanos >= int64(24*time.Hour) || zone < -message.MaxZone || zone > message.MaxZone || month < 1 || month > 12 ||
+		year > message.MaxYear || year < -message.MaxYear {
 		r.failf(at, "expected a date and time")
 		return nil
 	}

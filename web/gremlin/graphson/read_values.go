@@ -16,7 +16,7 @@ func (r *reader) scalar(name string, v *node) (any, bool) {
 	case "g:Date", "g:Timestamp":
 		return time.UnixMilli(r.integer(v, 64)).UTC(), true
 	case "gx:Instant", "gx:OffsetDateTime", "gx:ZonedDateTime":
-		t, err := value.ParseDate(r.string(v, "a date"))
+		t, err := parseTime(r.string(v, "a date"))
 		if err != nil {
 			r.failf(v, "expected a date: %v", err)
 		}

@@ -51,6 +51,8 @@ func scalars() []golden {
 		{`{"@type":"gx:Duration","@value":"PT1.5S"}`, `"PT1.5S"`, value.Duration{Seconds: 1, Nanos: 500_000_000}},
 		{`{"@type":"gx:Duration","@value":"PT-1.5S"}`, `"PT-1.5S"`, value.Duration{Seconds: -2, Nanos: 500_000_000}},
 		{`{"@type":"gx:OffsetDateTime","@value":"2024-02-29T12:30:05.000000007+01:00"}`, `"2024-02-29T12:30:05.000000007+01:00"`, time.Date(2024, 2, 29, 12, 30, 5, 7, time.FixedZone("", 3600))},
+		{`{"@type":"gx:OffsetDateTime","@value":"+12400-02-29T12:30:05Z"}`, `"+12400-02-29T12:30:05Z"`, time.Date(12400, 2, 29, 12, 30, 5, 0, time.UTC)},
+		{`{"@type":"gx:OffsetDateTime","@value":"-0004-02-29T12:30:05Z"}`, `"-0004-02-29T12:30:05Z"`, time.Date(-4, 2, 29, 12, 30, 5, 0, time.UTC)},
 		{`{"@type":"g:T","@value":"id"}`, `"id"`, value.ID},
 		{`{"@type":"g:Direction","@value":"OUT"}`, `"OUT"`, value.Out},
 		{`{"@type":"g:GType","@value":"INT"}`, `"INT"`, value.Enum{Kind: value.KindGType, Name: "INT"}},

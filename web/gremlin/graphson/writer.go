@@ -161,7 +161,7 @@ func (w *writer) scalar(v any) bool {
 	case value.UUID:
 		w.text("g:UUID", x.String())
 	case time.Time:
-		w.text("gx:OffsetDateTime", x.Format("2006-01-02T15:04:05.999999999Z07:00"))
+		w.text("gx:OffsetDateTime", string(appendTime(nil, x)))
 	case value.Duration:
 		w.text("gx:Duration", x.String())
 	case []byte:

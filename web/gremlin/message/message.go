@@ -25,6 +25,10 @@ const (
 	MaxBigBytes = 4096
 	// MaxScale is the largest scale of a decimal number, positive or negative.
 	MaxScale = value.MaxDigits
+	// MaxYear is the largest year, positive or negative, as in Java.
+	MaxYear = 999_999_999
+	// MaxZone is the largest offset from UTC in seconds, as in Java.
+	MaxZone = 18 * 60 * 60
 )
 
 // Request is what a driver asks for.

@@ -1,12 +1,51 @@
 package graphson
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/skerrydb/skerry/graph/value"
+	"github.com/skerrydb/skerry/web/gremlin/message"
 )
+
+// appendTime appends a time in ISO 8601, as Java does: years that do not have four
+// digits have a sign.
+func appendTime(b []byte, t time.Time) []byte {
+	switch y := t.Year(); {
+	case y > 9999:
+		b = fmt.Appendf(b, "+%d", y)
+	case y < 0:
+		b = fmt.Appendf(b, "-%04d", -y)
+	default:
+		b = fmt.Appendf(b, "%04d", y)
+	}
+	if _, zone := t.Zone(); zone%60 != 0 {
+		return t.AppendFormat(b, "-01-02T15:04:05.999999999Z07:00:00")
+	}
+	return t.AppendFormat(b, "-01-02T15:04:05.999999999Z07:00")
+}
+
+// parseTime reads what appendTime writes, and other forms of dates with years of
+// four digits.
+func parseTime(text string) (time.Time, error) {
+	if text == "" || text[0] != '+' && text[0] != '-' {
+		return value.ParseDate(text)
+	}
+	end := strings.IndexByte(text[1:], '-') + 1
+	year, err := strconv.Atoi(text[:max(end, 0)])
+	if err != nil || year > message.MaxYear || year < -message.MaxYear {
+		return time.Time{}, fmt.Errorf("there is no year from %d to %d", -message.MaxYear, message.MaxYear)
+	}
+	// the calendar is the same every 400 years
+	t, err := value.ParseDate(strconv.Itoa(2400+year%400) + text[end:])
+	if err != nil {
+		return t, err
+	}
+	return time.Date(year, t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), t.Location()), nil
+}
 
 // parseDuration reads a duration of ISO 8601 in days, hours, minutes and seconds,
 // as Java's Duration.parse does.
