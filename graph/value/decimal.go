@@ -1,6 +1,7 @@
 package value
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -29,8 +30,8 @@ const (
 func ParseDecimal(text string) (Decimal, error) {
 	mantissa, exponent, ok := text, int64(0), true
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		e, err := strconv.ParseInt(strings.TrimPrefix(text[i+1:], "+"), 10, 32)
-		mantissa, exponent, ok = text[:i], e, err == nil && !strings.HasPrefix(text[i+1:], "+-")
+		e, err := strconv.ParseInt(text[i+1:], 10, 32)
+		mantissa, exponent, ok = text[:i], e, err == nil
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits := strings.TrimLeft(whole+fraction, "+-")
@@ -117,11 +118,21 @@ func align(a, b Decimal) (Decimal, Decimal) {
 }
 
 func (d Decimal) cmp(o Decimal) int {
-	if d.Unscaled.Sign() != o.Unscaled.Sign() {
-		return d.Unscaled.Sign() - o.Unscaled.Sign()
+	sign := d.Unscaled.Sign()
+	if c := cmp.Compare(sign, o.Unscaled.Sign()); c != 0 || sign == 0 {
+		return c
+	}
+	if more := d.magnitude() - o.magnitude(); more > 2 || more < -2 { // zeros need not be written out
+		return cmp.Compare(more, 0) * sign
 	}
 	a, b := align(d, o)
 	return a.Unscaled.Cmp(b.Unscaled)
+}
+
+// magnitude returns about how many digits d has before the point, which is wrong by
+// at most one. d is not zero.
+func (d Decimal) magnitude() int64 {
+	return int64(float64(d.Unscaled.BitLen())*math.Log10(2)) - int64(d.Scale)
 }
 
 func (d Decimal) add(o Decimal) Decimal {

@@ -133,6 +133,9 @@ func appendSorted(b []byte, keys []string) []byte {
 	return b
 }
 
+// maxInt64Digits is how many digits the largest int64 has.
+const maxInt64Digits = 19
+
 func numberHash(v any) string {
 	if n, ok := Int(v); ok {
 		return integerHash(n)
@@ -147,9 +150,8 @@ func numberHash(v any) string {
 		return integerHash(int64(f))
 	}
 	d := toDecimal(v)
-	if d.Scale <= 0 || d.trim(0).Scale == 0 {
-		n := d.trim(0)
-		if n.Scale < 0 {
+	if n := d.trim(0); n.Scale <= 0 && n.Scale > -maxInt64Digits || n.Unscaled.Sign() == 0 {
+		if n.Scale < 0 && n.Unscaled.Sign() != 0 {
 			n = n.at(0)
 		}
 		if n.Unscaled.IsInt64() {

@@ -52,8 +52,8 @@ func rank(v any) int {
 
 func compareOrdered[T cmp.Ordered](a, b T) int { return cmp.Compare(a, b) }
 
-// Order compares any two values: by type, then by value. NaN is the largest
-// number. It is a total order.
+// Order compares any two values: by type, then by value. It returns -1, 0 or 1. NaN is
+// the largest number. It is a total order.
 func Order(a, b any) int {
 	if c := cmp.Compare(rank(a), rank(b)); c != 0 {
 		return c
@@ -220,6 +220,12 @@ func hasNaN(v any) bool {
 		return slices.ContainsFunc(x.entries, func(e Entry) bool { return hasNaN(e.Key) || hasNaN(e.Val) })
 	case *Path:
 		return slices.ContainsFunc(x.Objects, hasNaN)
+	case *BulkSet:
+		return slices.ContainsFunc(x.items, hasNaN)
+	case Entry:
+		return hasNaN(x.Key) || hasNaN(x.Val)
+	case *Property:
+		return hasNaN(x.Val)
 	}
 	return false
 }

@@ -78,8 +78,10 @@ func appendElement(b []byte, v any) []byte {
 		return appendText(append(appendText(b, x.Key), '='), x.Val)
 	case *Path:
 		return appendItems(append(b, "path"...), x.Objects)
-	case List, *Set, *BulkSet:
+	case List, *Set:
 		return appendItems(b, Items(x))
+	case *BulkSet:
+		return appendBulkSet(b, x)
 	case *Map:
 		return appendMap(b, x)
 	case *Tree:
@@ -98,6 +100,22 @@ func appendItems(b []byte, items []any) []byte {
 		}
 		if b = appendText(b, v); len(b) > MaxTextBytes {
 			break
+		}
+	}
+	return append(b, ']')
+}
+
+// appendBulkSet writes each value as often as it was added.
+func appendBulkSet(b []byte, s *BulkSet) []byte {
+	b = append(b, '[')
+	first := true
+	for v, bulk := range s.All {
+		for ; bulk > 0 && len(b) <= MaxTextBytes; bulk-- {
+			if !first {
+				b = append(b, ", "...)
+			}
+			first = false
+			b = appendText(b, v)
 		}
 	}
 	return append(b, ']')
@@ -166,10 +184,14 @@ func dateText(t time.Time) string {
 	case t.Second() != 0:
 		layout += ":05"
 	}
-	if _, offset := t.Zone(); offset%60 != 0 {
-		return t.Format(layout + "Z07:00:00")
+	sign := ""
+	if t.Year() > 9999 {
+		sign = "+"
 	}
-	return t.Format(layout + "Z07:00")
+	if _, offset := t.Zone(); offset%60 != 0 {
+		return sign + t.Format(layout+"Z07:00:00")
+	}
+	return sign + t.Format(layout+"Z07:00")
 }
 
 // ParseDate reads a date in ISO 8601, with or without a time and an offset. UTC
@@ -178,6 +200,7 @@ func ParseDate(text string) (time.Time, error) {
 	for _, layout := range []string{
 		time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02", "2006-01-02Z07:00",
 		"2006-01-02T15:04:05.999999999Z0700", "2006-01-02T15:04:05.999999999Z07",
+		"2006-01-02T15:04:05.999999999Z07:00:00", "2006-01-02T15:04Z07:00:00",
 	} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return Zoned(t), nil
