@@ -54,7 +54,15 @@ func (h *Handler) serve(ws *websocket.Conn) {
 		if err != nil {
 			break
 		}
-		if !c.receive(typ, b) {
+		goOn := false
+		bad := h.guard(c.ctx, func(context.Context) error {
+			goOn = c.receive(typ, b)
+			return nil
+		})
+		if bad != nil {
+			_ = ws.Close(websocket.StatusInternalError, bad.Error())
+		}
+		if !goOn {
 			break
 		}
 	}
@@ -164,37 +172,49 @@ func (c *conn) start(j *job) bool {
 	}
 	c.wg.Go(func() {
 		defer c.release(j.size)
-		if t != nil {
-			defer t.end()
-			if !t.wait(c.ctx) {
-				return
-			}
-		}
-		select {
-		case c.slots <- struct{}{}:
-			defer func() { <-c.slots }()
-		case <-c.ctx.Done():
-			return
-		}
-		s := &stream{codec: j.codec, to: wsSink{c, j.req.ID, j}}
-		ctx := c.ctx
-		if t != nil {
-			ctx = t.s.context(c.ctx)
-		}
-		c.h.run(ctx, w, s, func(ctx context.Context) error {
-			if err := w.parse(); err != nil {
-				return err
-			}
-			switch {
-			case t != nil:
-				return t.s.run(ctx, w, s.yield)
-			case w.close: // a session that there is not, or no longer
-				return nil
-			}
-			return c.h.o.Backend.Submit(ctx, w.req, s.yield)
+		err := c.h.guard(c.ctx, func(context.Context) error {
+			c.perform(j, w, t)
+			return nil
 		})
+		if err != nil { // it panicked while it was answered
+			c.cancel()
+		}
 	})
 	return true
+}
+
+// perform waits for the request's turn in its session, if it has one, and for a
+// slot, runs it and answers it.
+func (c *conn) perform(j *job, w *work, t *turn) {
+	ctx := c.ctx
+	if t != nil {
+		defer t.end()
+		if !t.wait(c.ctx) {
+			return
+		}
+	}
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-c.ctx.Done():
+		return
+	}
+	if t != nil {
+		ctx = t.s.context(c.ctx)
+	}
+	s := &stream{codec: j.codec, to: wsSink{c, j.req.ID, j}}
+	c.h.run(ctx, w, s, func(ctx context.Context) error {
+		if err := w.parse(); err != nil {
+			return err
+		}
+		switch {
+		case t != nil:
+			return t.s.run(ctx, w, s.yield)
+		case w.close: // a session that there is not, or no longer
+			return nil
+		}
+		return c.h.o.Backend.Submit(ctx, w.req, s.yield)
+	})
 }
 
 // respond sends a response whose result is not a list that was encoded before.

@@ -268,6 +268,7 @@ func TestErrors(t *testing.T) {
 		}, 500, "no such step", ""},
 		{"unknown", func(func(any, int64) error) error { return errors.New("secret") }, 500, "internal error, reference ", "secret"},
 		{"panic", func(func(any, int64) error) error { panic("secret panic") }, 500, "internal error, reference ", "requests_test.go"},
+		{"panic while it is encoded", func(yield func(any, int64) error) error { return yield((*value.Vertex)(nil), 1) }, 500, "internal error, reference ", "nil pointer"},
 		{"cannot be sent", func(yield func(any, int64) error) error { return yield(struct{}{}, 1) }, 599, "cannot be sent", ""},
 	} {
 		back.submit = func(_ context.Context, _ gremlin.Request, yield func(any, int64) error) error { return c.submit(yield) }
@@ -285,6 +286,22 @@ func TestErrors(t *testing.T) {
 			t.Errorf("attributes are %v", p.Attributes)
 		}
 	}
+}
+
+// TestPanicInAnswer: if even an error cannot be sent, the connection ends, and
+// nothing else does.
+func TestPanicInAnswer(t *testing.T) {
+	back := newFake()
+	s := newSite(t, gremlin.Options{Backend: back})
+	back.submit = func(context.Context, gremlin.Request, func(any, int64) error) error {
+		return &gremlin.Error{Status: 500, Attributes: value.MapOf("a", value.Decimal{})}
+	}
+	d := s.dial()
+	d.inject()
+	d.closed()
+	back.submit = nil
+	d = s.dial()
+	d.expect(d.inject(int32(1)), 200)
 }
 
 // TestMalformed: a message that cannot be read is answered with 498, the offset,

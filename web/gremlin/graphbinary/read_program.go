@@ -35,7 +35,11 @@ func (r *reader) bytecode(at int) any {
 	}
 	args := t.Source[0].Args
 	if len(args) == 2 && len(t.Steps) == 0 {
-		if c, ok := args[0].(value.Enum); ok && c.Kind == value.KindCardinality {
+		c, ok := args[0].(value.Enum)
+		if name, text := args[0].(string); text { // as Java sends it
+			c, ok = value.Enum{Kind: value.KindCardinality, Name: name}, true
+		}
+		if ok && c.Kind == value.KindCardinality && known(c) {
 			return gremlin.Cardinal{Cardinality: c, Val: args[1]}
 		}
 	}

@@ -208,6 +208,10 @@ func TestOtherForms(t *testing.T) {
 		{"instant", "83 00 0000000000000001 00000002", time.Unix(1, 2).UTC()},
 		{"zoned date and time", "8d 00 000007e8 02 1d 0000000000000000 00000000", time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC)},
 		{"binding", "14 00 00000001 78 01 00 00000009", int32(9)},
+		{
+			"cardinality of Java", "15 00 00000000 00000001 00000019 43617264696e616c69747956616c756554726176657273616c 00000002 03 00 00000006 73696e676c65 01 00 00000003",
+			gremlin.Cardinal{Cardinality: value.Single, Val: int32(3)},
+		},
 		{"within of a list", "1e 00 00000006 77697468696e 00000001 09 00 00000001 01 00 00000001", &gremlin.P{Name: "within", Args: []any{int32(1)}}},
 		{"without of a set", "1e 00 00000007 776974686f7574 00000001 0b 00 00000001 01 00 00000001", &gremlin.P{Name: "without", Args: []any{int32(1)}}},
 	} {
