@@ -263,10 +263,20 @@ func (t *Tx) Edge(id any) (*Edge, bool, error) {
 		}
 		e.out, e.label, e.in, e.num, e.id = at[0], at[1], at[2], at[3], own
 	} else if !e.parse(own) {
-		return nil, false, nil
+		return t.edgeOfText(own)
 	}
 	ok, err = e.Exists()
 	return e, ok, err
+}
+
+// edgeOfText returns the edge whose own id is the number that text of digits says.
+func (t *Tx) edgeOfText(id any) (*Edge, bool, error) {
+	if s, ok := id.(string); ok {
+		if n := digits(s); n >= 0 {
+			return t.Edge(n)
+		}
+	}
+	return nil, false, nil
 }
 
 // parse reads the text that ElementID returns.

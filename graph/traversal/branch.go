@@ -133,7 +133,7 @@ type fork struct {
 }
 
 func (f *fork) open(r *run, next sink) sink {
-	s := &forking{r: r, f: f, next: next}
+	s := &forking{r: r, f: f, fed: make([]bool, len(f.plans)), next: next}
 	for _, p := range f.plans {
 		s.pipes = append(s.pipes, r.child(p, s.out))
 	}
@@ -144,7 +144,8 @@ type forking struct {
 	r     *run
 	f     *fork
 	pipes []*pipe
-	full  bool // nothing after it wants more
+	fed   []bool // that got a traverser
+	full  bool   // nothing after it wants more
 	next  sink
 }
 
@@ -165,6 +166,7 @@ func (s *forking) push(t traverser) error {
 		}
 	}
 	for _, i := range to {
+		s.fed[i] = true
 		if err := s.pipes[i].push(t); err != nil && err != errDone {
 			return err
 		}
@@ -176,10 +178,14 @@ func (s *forking) push(t traverser) error {
 }
 
 func (s *forking) flush() error {
-	for _, p := range s.pipes {
+	for i, p := range s.pipes {
 		if s.full {
 			break
 		}
+		if !s.fed[i] {
+			continue
+		}
+		s.fed[i] = false
 		if err := p.flush(); err != nil && err != errDone {
 			return err
 		}
@@ -192,12 +198,13 @@ func forkTraits(plans []*plan) traits {
 	for _, p := range plans {
 		t.stateful = t.stateful || p.stateful
 		t.barrier = t.barrier || p.barrier()
+		t.waits = t.waits || p.waits()
 	}
 	return t
 }
 
 func makeUnion(b *builder, c *callInfo) (kernel, traits, error) {
-	plans, err := b.children(c.Args)
+	plans, err := b.plans(c.Args, c.first)
 	all := make([]int, len(plans))
 	for i := range all {
 		all[i] = i
@@ -211,7 +218,7 @@ func makeUnion(b *builder, c *callInfo) (kernel, traits, error) {
 type option struct {
 	pick *value.Enum // any, none, unproductive
 	pred *predicate
-	plan *plan // that the traverser must pass
+	plan *plan // that a value must pass, of branch
 	to   int
 }
 
@@ -232,6 +239,9 @@ func (b *builder) options(c *callInfo) (opts []*option, plans []*plan, err error
 			if len(m.Args) == 1 {
 				o.pick = &value.PickAny
 				break
+			}
+			if c.Name == "choose" {
+				return nil, nil, fmt.Errorf("Traversal is not allowed as a Pick token: %s", gremlin.ArgText(x))
 			}
 			o.plan, err = b.child(x)
 		case value.Enum:
@@ -255,17 +265,8 @@ func (b *builder) options(c *callInfo) (opts []*option, plans []*plan, err error
 	return opts, plans, nil
 }
 
-// meets reports whether an option is for a value, or for a traverser.
-func (o *option) meets(r *run, t traverser, v any) (bool, error) {
-	switch {
-	case o.pred != nil:
-		return o.pred.accepts(v), nil
-	case o.plan != nil:
-		t.val = v
-		return r.test(o.plan, t)
-	}
-	return false, nil
-}
+// meets reports whether an option is for a value.
+func (o *option) meets(v any) bool { return o.pred != nil && o.pred.accepts(v) }
 
 func picked(opts []*option, pick value.Enum) (to []int) {
 	for _, o := range opts {
@@ -307,8 +308,8 @@ func makeChoose(b *builder, c *callInfo) (kernel, traits, error) {
 			return to[:min(1, len(to))], len(to) == 0, nil
 		}
 		for _, o := range opts {
-			if ok, err := o.meets(r, t, v); ok || err != nil {
-				return []int{o.to}, false, err
+			if o.meets(v) {
+				return []int{o.to}, false, nil
 			}
 		}
 		to := picked(opts, value.PickNone)
@@ -373,9 +374,14 @@ func makeBranch(b *builder, c *callInfo) (kernel, traits, error) {
 			return append(to, picked(opts, value.PickAny)...), false, nil
 		}
 		for _, o := range opts {
-			ok, err := o.meets(r, t, v)
-			if err != nil {
-				return nil, false, err
+			ok := o.meets(v)
+			if o.plan != nil {
+				moved := t
+				moved.val = v
+				var err error
+				if ok, err = r.test(o.plan, moved); err != nil {
+					return nil, false, err
+				}
 			}
 			if ok {
 				to = append(to, o.to)

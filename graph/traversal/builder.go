@@ -19,16 +19,21 @@ type callInfo struct {
 	before []gremlin.Call // times, until and emit that stand before a repeat
 	first  bool           // it begins a traversal that was spawned from a source
 	start  bool           // it begins any traversal
+	comes  bool           // it is not written, but stands for what comes to an as()
+	of     string         // addV or addE, if it is that or a property of it
 }
 
 // builder makes plans.
 type builder struct {
 	config *config
 	makers map[string]maker
-	plans  int
+	count  int // of the plans so far
 	depth  int
 	writes string // the first step that writes
 	used   labelUse
+
+	computer, noComputer bool // a source asks for a graph computer, or forbids it
+	plainConnectives     bool // and() and or() without arguments do not join what is around them
 
 	labelledEdges bool  // steps along edges must have labels
 	reserved      []any // keys that no property may have
@@ -50,8 +55,8 @@ func (b *builder) plan(calls []gremlin.Call, spawned bool) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{id: b.plans, text: (&gremlin.Traversal{Steps: calls}).String()}
-	b.plans++
+	p := &plan{id: b.count, text: (&gremlin.Traversal{Steps: calls}).String()}
+	b.count++
 	if infos, labels, err = b.connect(infos, labels); err != nil {
 		return nil, err
 	}
@@ -80,7 +85,7 @@ func groupCalls(calls []gremlin.Call) (infos []*callInfo, labels [][]string, err
 		switch {
 		case c.Name == "as":
 			if last < 0 { // it labels what comes in
-				infos, labels = append(infos, &callInfo{Call: gremlin.Call{Name: "identity", Pos: c.Pos}}), append(labels, nil)
+				infos, labels = append(infos, &callInfo{Call: gremlin.Call{Name: "identity", Pos: c.Pos}, comes: true}), append(labels, nil)
 				last++
 			}
 			for _, arg := range c.Args {
@@ -97,19 +102,30 @@ func groupCalls(calls []gremlin.Call) (infos []*callInfo, labels [][]string, err
 			}
 			ahead = append(ahead, c)
 		case last >= 0 && modulates(c, infos[last]):
-			infos[last].mods = append(infos[last].mods, c)
+			at := last
+			for infos[at].Name == "property" {
+				at--
+			}
+			infos[at].mods = append(infos[at].mods, c)
 		case slices.Contains([]string{"by", "from", "to", "with", "option", "read", "write"}, c.Name) && !(c.Name == "to" && len(c.Args) > 0 && isDirection(c.Args[0])):
 			return nil, nil, &StepError{Step: c.Name, Msg: "there is no step before it that it could modulate", Pos: c.Pos}
 		default:
-			infos, labels = append(infos, &callInfo{Call: c, before: ahead}), append(labels, nil)
+			info := &callInfo{Call: c, before: ahead}
+			switch {
+			case c.Name == "addV" || c.Name == "addE":
+				info.of = c.Name
+			case c.Name == "property" && last >= 0:
+				info.of = infos[last].of
+			}
+			infos, labels = append(infos, info), append(labels, nil)
 			if len(ahead) > 0 && c.Name != "repeat" {
-				return nil, nil, &StepError{Step: ahead[0].Name, Msg: "there is no repeat() that it belongs to", Pos: ahead[0].Pos}
+				return nil, nil, &StepError{Step: ahead[0].Name, Msg: "The repeat()-traversal was not defined", Pos: ahead[0].Pos}
 			}
 			ahead = nil
 		}
 	}
 	if len(ahead) > 0 {
-		return nil, nil, &StepError{Step: ahead[0].Name, Msg: "there is no repeat() that it belongs to", Pos: ahead[0].Pos}
+		return nil, nil, &StepError{Step: ahead[0].Name, Msg: "The repeat()-traversal was not defined", Pos: ahead[0].Pos}
 	}
 	return infos, labels, nil
 }
@@ -133,8 +149,14 @@ func modulates(c gremlin.Call, last *callInfo) bool {
 		if c.Name == "to" && len(c.Args) > 0 && isDirection(c.Args[0]) {
 			return false
 		}
+		if last.Name == "property" && last.of == "addE" {
+			return true
+		}
 		return slices.Contains([]string{"addE", "cyclicPath", "path", "simplePath", "tree"}, last.Name)
 	case "with":
+		if last.of != "" {
+			return true
+		}
 		return slices.Contains([]string{
 			"call", "connectedComponent", "index", "io", "pageRank", "peerPressure", "shortestPath", "valueMap",
 		}, last.Name)
@@ -162,6 +184,15 @@ func (b *builder) step(c *callInfo) (*step, error) {
 // connect makes infix and() and or() out of the calls around them: a.and().b means
 // and(a, b); and binds stronger.
 func (b *builder) connect(infos []*callInfo, labels [][]string) ([]*callInfo, [][]string, error) {
+	if b.plainConnectives {
+		return infos, labels, nil
+	}
+	begin := 0 // what brings traversers is not part of it
+	for begin < len(infos) && slices.Contains([]string{"V", "E", "addV", "addE", "inject", "mergeV", "mergeE"}, infos[begin].Name) {
+		begin++
+	}
+	infos, before := infos[begin:], infos[:begin]
+	labels, labelsBefore := labels[begin:], labels[:begin]
 	for _, name := range []string{"or", "and"} {
 		at := slices.IndexFunc(infos, func(c *callInfo) bool { return c.Name == name && len(c.Args) == 0 })
 		if at < 0 {
@@ -172,21 +203,27 @@ func (b *builder) connect(infos []*callInfo, labels [][]string) ([]*callInfo, []
 		for i := 0; i <= len(infos); i++ {
 			if i == len(infos) || infos[i].Name == name && len(infos[i].Args) == 0 {
 				part := &gremlin.Traversal{}
+				if from > 0 && len(labels[from-1]) > 0 { // an as() that follows the connective
+					part.Steps = ungroup(&callInfo{comes: true}, labels[from-1])
+				}
 				for j := from; j < i; j++ {
 					part.Steps = append(part.Steps, ungroup(infos[j], labels[j])...)
 				}
 				parts, from = append(parts, part), i+1
 			}
 		}
-		return []*callInfo{{Call: gremlin.Call{Name: name, Args: parts, Pos: infos[at].Pos}}}, [][]string{nil}, nil
+		infos, labels = []*callInfo{{Call: gremlin.Call{Name: name, Args: parts, Pos: infos[at].Pos}}}, [][]string{nil}
+		break
 	}
-	return infos, labels, nil
+	return append(before[:begin:begin], infos...), append(labelsBefore[:begin:begin], labels...), nil
 }
 
 // ungroup returns the calls that groupCalls made a step of.
 func ungroup(c *callInfo, labels []string) []gremlin.Call {
-	out := append(slices.Clone(c.before), c.Call)
-	out = append(out, c.mods...)
+	var out []gremlin.Call
+	if !c.comes {
+		out = append(append(append(out, c.before...), c.Call), c.mods...)
+	}
 	if len(labels) > 0 {
 		as := gremlin.Call{Name: "as", Pos: gremlin.NoPos}
 		for _, l := range labels {
@@ -291,13 +328,16 @@ func (b *builder) child(v any) (*plan, error) {
 	return b.plan(t.Steps, false)
 }
 
-func (b *builder) children(args []any) (out []*plan, err error) {
+func (b *builder) children(args []any) ([]*plan, error) { return b.plans(args, false) }
+
+// plans makes plans of arguments. spawned: nothing comes to them.
+func (b *builder) plans(args []any, spawned bool) (out []*plan, err error) {
 	for i, a := range args {
 		t, ok := a.(*gremlin.Traversal)
 		if !ok {
 			return nil, wrong(i, "a traversal", a)
 		}
-		p, err := b.plan(t.Steps, false)
+		p, err := b.plan(t.Steps, spawned)
 		if err != nil {
 			return nil, err
 		}

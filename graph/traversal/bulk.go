@@ -20,7 +20,7 @@ func (x *index) join(r *run, all *[]traverser, t traverser) (bool, error) {
 			x.vertices, x.loop = map[uint64]int{}, t.loops
 		}
 		if i, ok := x.vertices[v.Number()]; ok {
-			(*all)[i].bulk += t.bulk
+			r.addBulk(&(*all)[i], t)
 			return true, nil
 		}
 		x.vertices[v.Number()] = len(*all)
@@ -40,7 +40,7 @@ func (x *index) join(r *run, all *[]traverser, t traverser) (bool, error) {
 			}
 			other.sack = sack
 		}
-		other.bulk += t.bulk
+		r.addBulk(other, t)
 		return true, nil
 	}
 	x.others[h] = len(*all)
@@ -72,4 +72,10 @@ func (r *run) mergeSacks(a, b traverser) (any, error) {
 		return a.sack, nil
 	}
 	return operate(r.source.sack.merge.Name, a.sack, b.sack)
+}
+
+func (r *run) addBulk(to *traverser, t traverser) {
+	if !r.source.single {
+		to.bulk += t.bulk
+	}
 }

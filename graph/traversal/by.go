@@ -35,6 +35,15 @@ func (b *builder) bys(c *callInfo) (out []*by, err error) {
 	return out, nil
 }
 
+// oneBy is bys of a step that takes one at most. name is what its error calls it.
+func (b *builder) oneBy(c *callInfo, name string) ([]*by, error) {
+	bys, err := b.bys(c)
+	if err == nil && len(bys) > 1 {
+		err = fmt.Errorf("%s step can only have one by modulator", name)
+	}
+	return bys, err
+}
+
 func (b *builder) by(c *callInfo) (*by, error) {
 	if err := c.arity(0, 2); err != nil {
 		return nil, err

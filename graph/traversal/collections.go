@@ -340,20 +340,20 @@ func makeConstant(_ *builder, c *callInfo) (kernel, traits, error) {
 }
 
 // makeSubgraph makes subgraph(key), which collects edges with their vertices.
-func makeSubgraph(_ *builder, c *callInfo) (kernel, traits, error) {
+func makeSubgraph(b *builder, c *callInfo) (kernel, traits, error) {
 	if err := c.arity(1, 1); err != nil {
 		return nil, traits{}, err
 	}
 	key, err := c.string(0)
+	b.collects(key, func() any { return &subgraphing{seen: map[string]bool{}} })
 	return effect(func(r *run, t traverser) error {
 		e, err := r.edgeOf(t.val)
 		if e == nil || err != nil {
 			return err
 		}
-		g, _ := r.effects.vals[key].(*subgraphing)
-		if g == nil {
-			g = &subgraphing{seen: map[string]bool{}}
-			r.effects.vals[key] = g
+		g, ok := r.effects.vals[key].(*subgraphing)
+		if !ok {
+			return fmt.Errorf("the side effect %q is something else", key)
 		}
 		return g.add(r, e)
 	}), traits{filter: true}, err

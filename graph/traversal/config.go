@@ -32,6 +32,9 @@ type config struct {
 	idKey      string     // the property that is an element's id; "": none
 	options    *value.Map // of with and OptionsStrategy
 	profiled   bool
+	single     bool // traversers that are the same count as one
+
+	collects map[string]func() any // side effects that are there from the start, by their keys
 }
 
 type sackConfig struct {
@@ -71,8 +74,15 @@ func (b *builder) sourceCall(c *callInfo) error {
 				return err
 			}
 		}
+		if b.computer && b.noComputer {
+			return fmt.Errorf("The TraversalSource does not allow the use of a GraphComputer")
+		}
 	case "withoutStrategies":
 		for _, a := range c.Args {
+			switch a {
+			case gremlin.Class("ConnectiveStrategy"), "ConnectiveStrategy":
+				b.plainConnectives = true
+			}
 			switch a.(type) {
 			case gremlin.Class, gremlin.Strategy, string:
 			default:
@@ -83,7 +93,9 @@ func (b *builder) sourceCall(c *callInfo) error {
 		return b.withOption(c)
 	case "withPath":
 		b.config.paths = fullPaths
-	case "withBulk", "withComputer":
+	case "withBulk":
+		b.config.single = len(c.Args) == 1 && c.Args[0] == false
+	case "withComputer":
 	default:
 		return fmt.Errorf("a source of traversals has no such configuration")
 	}
@@ -174,6 +186,9 @@ type effects struct {
 // init sets what the source gave.
 func (e *effects) init(c *config) {
 	e.vals, e.reduce, e.groups = map[string]any{}, map[string]*value.Enum{}, map[string]*grouping{}
+	for key, empty := range c.collects {
+		e.vals[key] = empty()
+	}
 	for _, g := range c.given {
 		e.vals[g.key] = g.initial
 		if s, ok := g.initial.(*value.Set); ok { // which the run adds to
@@ -234,4 +249,14 @@ func (r *run) collect(key string, val any, bulk int64) error {
 		return fmt.Errorf("the side effect %q is %s, to which nothing can be added", key, value.Describe(x))
 	}
 	return nil
+}
+
+// collects notes that a step fills a side effect, which is empty until then.
+func (b *builder) collects(key string, empty func() any) {
+	if b.config.collects == nil {
+		b.config.collects = map[string]func() any{}
+	}
+	if b.config.collects[key] == nil {
+		b.config.collects[key] = empty
+	}
 }

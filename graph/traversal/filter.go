@@ -295,7 +295,7 @@ func makeOr(b *builder, c *callInfo) (kernel, traits, error) {
 				return ok, err
 			}
 		}
-		return len(plans) == 0, nil
+		return false, nil
 	}), filterTraits, err
 }
 
@@ -348,16 +348,16 @@ func makeCoin(_ *builder, c *callInfo) (kernel, traits, error) {
 	if !ok || f < 0 || f > 1 {
 		return nil, traits{}, fmt.Errorf("argument 1 must be a probability from 0 to 1")
 	}
-	return coin(f), filterTraits, nil
+	return &coin{f}, filterTraits, nil
 }
 
 // coin passes on each of a traverser's bulk by chance.
-type coin float64
+type coin struct{ p float64 }
 
-func (f coin) open(r *run, next sink) sink { return &tossing{r, float64(f), next} }
+func (c *coin) open(r *run, next sink) sink { return &tossing{r.random(c), c.p, next} }
 
 type tossing struct {
-	r    *run
+	rand *random
 	p    float64
 	next sink
 }
@@ -365,7 +365,7 @@ type tossing struct {
 func (s *tossing) push(t traverser) error {
 	bulk := int64(0)
 	for range t.bulk {
-		if s.r.rand.Float64() < s.p {
+		if s.rand.float() <= s.p {
 			bulk++
 		}
 	}

@@ -16,13 +16,15 @@ type group struct {
 }
 
 func makeGroup(b *builder, c *callInfo) (kernel, traits, error) {
-	bys, err := b.bys(c)
-	if err != nil {
-		return nil, traits{}, err
-	}
 	g := &group{key: &by{}, count: c.Name == "groupCount"}
-	if most := map[bool]int{true: 1, false: 2}[g.count]; len(bys) > most {
-		return nil, traits{}, fmt.Errorf("it takes at most %d by(), not %d", most, len(bys))
+	bys, err := b.bys(c)
+	switch {
+	case err != nil:
+		return nil, traits{}, err
+	case g.count && len(bys) > 1:
+		return nil, traits{}, fmt.Errorf("GroupCount step can only have one by modulator")
+	case len(bys) > 2:
+		return nil, traits{}, fmt.Errorf("The key and value traversals for group()-step have already been set")
 	}
 	if len(bys) > 0 {
 		g.key = bys[0]
@@ -39,17 +41,22 @@ func makeGroup(b *builder, c *callInfo) (kernel, traits, error) {
 		return nil, traits{}, err
 	}
 	key, err := c.string(0)
-	return effect(func(r *run, t traverser) error {
+	b.collects(key, func() any { return &value.Map{} })
+	return collecting(func(r *run, all []traverser) ([]traverser, error) {
 		at := r.effects.groups[key]
-		if at == nil {
+		if at == nil || at.g.count != g.count {
 			at = newGrouping(r, g)
-			if m, ok := r.effects.vals[key].(*value.Map); ok {
-				at.before = m
-			}
+			at.before, _ = r.effects.vals[key].(*value.Map)
 			r.effects.groups[key] = at
 		}
-		return at.add(t)
-	}), traits{filter: true}, err
+		at.g = g // several steps may fill one side effect
+		for _, t := range all {
+			if err := at.add(t); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	}), traits{filter: true, barrier: true}, err
 }
 
 // grouping is a group that is being made.
@@ -105,21 +112,18 @@ func (s *grouping) add(t traverser) error {
 	return nil
 }
 
-// feed gives a traverser to the traversal of its group. One without a barrier
-// yields a list of what it makes first of each traverser.
+// feed gives a traverser to the traversal of its group, whose first result is the
+// value. There is none, and no key, without a result.
 func (s *grouping) feed(i int, t traverser) error {
 	if !s.g.plan.barrier() {
+		if len(s.outs[i]) > 0 {
+			return nil
+		}
 		v, ok, err := s.r.first(s.g.plan, t)
-		if err != nil || !ok {
-			return err
+		if ok {
+			s.outs[i] = append(s.outs[i], v)
 		}
-		for range t.bulk {
-			if err := s.r.hold(1); err != nil {
-				return err
-			}
-			s.lists[i] = append(s.lists[i], v)
-		}
-		return nil
+		return err
 	}
 	if s.pipes[i] == nil {
 		s.pipes[i] = s.r.child(s.g.plan, func(got traverser) error {
@@ -157,8 +161,8 @@ func (s *grouping) value() (*value.Map, error) {
 				}
 			}
 			out.Set(key, n)
-		case s.pipes[i] != nil:
-			if !s.pipes[i].ended {
+		case s.g.plan != nil:
+			if s.pipes[i] != nil && !s.pipes[i].ended {
 				s.pipes[i].ended = true
 				if err := s.pipes[i].flush(); err != nil && err != errDone {
 					return nil, err

@@ -14,8 +14,9 @@ import (
 type pattern struct {
 	start, end string // "": it has none
 	plan       *plan  // nil: it consists of parts
-	op         string // of parts: and, or, not
+	op         string // of parts: and, or, not; filter: a plan that asks for labels
 	parts      []*pattern
+	asks       []string // the labels that a filter asks for
 }
 
 // pattern makes a pattern of a traversal.
@@ -25,7 +26,7 @@ func (b *builder) pattern(t *gremlin.Traversal) (*pattern, error) {
 	if len(steps) == 1 && slices.Contains([]string{"and", "or", "not"}, steps[0].Name) || infix(steps) {
 		return b.patternParts(steps)
 	}
-	p := &pattern{}
+	p := &pattern{asks: labelsIn(steps)}
 	if len(steps) > 0 && steps[0].Name == "as" && len(steps[0].Args) == 1 {
 		p.start, _ = steps[0].Args[0].(string)
 		steps = steps[1:]
@@ -239,9 +240,13 @@ func (s *matcher) solve(t traverser, left []*pattern, bound map[string]any, done
 	p := left[at]
 	rest := slices.Delete(slices.Clone(left), at, at+1)
 	switch p.op {
-	case "or":
+	case "or": // the first part with a solution counts
 		for _, part := range p.parts {
-			if err := s.solve(t, append([]*pattern{part}, rest...), bound, done); err != nil {
+			found := false
+			if err := s.solve(t, append([]*pattern{part}, rest...), bound, func(b map[string]any) error {
+				found = true
+				return s.solve(t, nil, b, done)
+			}); err != nil || found {
 				return err
 			}
 		}
@@ -288,7 +293,7 @@ func (p *pattern) ready(bound map[string]any) bool {
 	case "not":
 		return !slices.ContainsFunc(p.parts, func(part *pattern) bool { return !part.ready(bound) })
 	}
-	return !slices.ContainsFunc(p.plan.labelsAsked(), func(l string) bool { _, ok := bound[l]; return !ok })
+	return !slices.ContainsFunc(p.asks, func(l string) bool { _, ok := bound[l]; return !ok })
 }
 
 // meets tests a pattern that binds nothing.
@@ -323,4 +328,38 @@ func (s *matcher) found(t traverser, bound map[string]any) error {
 		out.Set(label, bound[label])
 	}
 	return s.next.push(s.r.to(s.bind(t, bound), out))
+}
+
+// labelsIn returns the labels that steps ask for: those of where, and of as in the
+// traversals inside.
+func labelsIn(steps []gremlin.Call) (out []string) {
+	for _, c := range steps {
+		for _, a := range c.Args {
+			switch x := a.(type) {
+			case string:
+				if c.Name == "where" || c.Name == "as" {
+					out = append(out, x)
+				}
+			case *gremlin.P:
+				if c.Name == "where" {
+					out = append(out, labelsOf(x)...)
+				}
+			case *gremlin.Traversal:
+				out = append(out, labelsIn(x.Steps)...)
+			}
+		}
+	}
+	return out
+}
+
+func labelsOf(p *gremlin.P) (out []string) {
+	for _, a := range p.Args {
+		switch x := a.(type) {
+		case string:
+			out = append(out, x)
+		case *gremlin.P:
+			out = append(out, labelsOf(x)...)
+		}
+	}
+	return out
 }

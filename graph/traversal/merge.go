@@ -119,8 +119,8 @@ func (m *merge) check(mp *value.Map, match bool) error {
 	for _, e := range mp.Entries() {
 		switch k := e.Key.(type) {
 		case string:
-			if k == "" {
-				return fmt.Errorf("a key must not be empty")
+			if err := checkKey(k); err != nil {
+				return err
 			}
 			continue
 		case value.Enum:
@@ -151,6 +151,11 @@ func (m *merge) open(r *run, next sink) sink {
 		what, err := m.mapOf(r, m.what, t, false)
 		if err != nil {
 			return err
+		}
+		if m.onCreate != nil && m.onCreate.plan == nil { // it must agree even if nothing is created
+			if _, err := m.created(r, t, what); err != nil {
+				return err
+			}
 		}
 		if m.edges {
 			return m.edge(r, t, what, yield)
@@ -434,7 +439,7 @@ func (m *merge) needEnd(r *run, t traverser, what *value.Map, dir value.Enum, kn
 		return v, nil
 	case given:
 		asked, _ := what.Get(dir)
-		return nil, fmt.Errorf("Vertex id could not be found and edge could not be created: %s", value.Text(asked))
+		return nil, fmt.Errorf("Vertex id could not be resolved from mergeE: %s", value.Text(asked))
 	}
 	if value.KindOf(t.val) == value.KindVertex && m.what != nil {
 		return r.vertexOf(t.val)

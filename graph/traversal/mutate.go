@@ -54,6 +54,9 @@ func labelOf(v any) (string, error) {
 	if !ok || s == "" {
 		return "", fmt.Errorf("a label must be a string, and not empty, not %s", value.Describe(v))
 	}
+	if strings.HasPrefix(s, "~") {
+		return "", fmt.Errorf("Label can not be a hidden key: %s", s)
+	}
 	return s, nil
 }
 
@@ -64,6 +67,10 @@ type addV struct {
 	start bool
 	props []*propertyStep
 }
+
+// several is the cardinality of a property of a new vertex that says none: it may be
+// given several times.
+var several = value.ListOf
 
 func makeAddV(b *builder, c *callInfo) (kernel, traits, error) {
 	if err := c.arity(0, 1); err != nil {
@@ -99,6 +106,10 @@ func (a *addV) open(r *run, next sink) sink {
 			return nil, false, err
 		}
 		for _, p := range props {
+			if p.cardinality == nil {
+				one := *p
+				one.cardinality, p = &several, &one
+			}
 			if err := r.setAll(p, t, v); err != nil {
 				return nil, false, err
 			}
@@ -179,6 +190,9 @@ func makeAddE(b *builder, c *callInfo) (kernel, traits, error) {
 	}
 	for i := range c.mods {
 		m := &callInfo{Call: c.mods[i]}
+		if m.Name == "with" {
+			continue // it has no options
+		}
 		if err := m.arity(1, 1); err != nil {
 			return nil, traits{}, err
 		}
@@ -392,8 +406,8 @@ func (r *run) setOne(on any, cardinality *value.Enum, key, val any, metas []valu
 		}
 		return fmt.Errorf("a key must be a string, not %s", value.Describe(key))
 	}
-	if name == "" {
-		return fmt.Errorf("a key must not be empty")
+	if err := checkKey(name); err != nil {
+		return err
 	}
 	if card, ok := val.(gremlin.Cardinal); ok {
 		cardinality, val = &card.Cardinality, card.Val
@@ -496,4 +510,15 @@ func foldProperties(steps []*step) []*step {
 		last.labels = s.labels
 	}
 	return out
+}
+
+// checkKey refuses keys that no property can have.
+func checkKey(key string) error {
+	if key == "" {
+		return fmt.Errorf("a key must not be empty")
+	}
+	if strings.HasPrefix(key, "~") {
+		return fmt.Errorf("Property key can not be a hidden key: %s", key)
+	}
+	return nil
 }

@@ -42,9 +42,6 @@ func (b *builder) pathUse() pathUse {
 	return noPaths
 }
 
-// labelsAsked returns the labels that a plan asks for.
-func (p *plan) labelsAsked() []string { return nil }
-
 // lookup finds elements by an index.
 type lookup struct{}
 

@@ -125,7 +125,7 @@ func onPath(t traverser, label string, pop value.Enum) (any, bool, error) {
 	slices.Reverse(found)
 	switch {
 	case len(found) == 0:
-		return value.List{}, pop == value.PopAll, nil
+		return nil, false, nil
 	case pop == value.PopAll, pop == value.PopMixed && len(found) > 1:
 		return found, true, nil
 	}
@@ -239,7 +239,7 @@ func makeSack(b *builder, c *callInfo) (kernel, traits, error) {
 	if !ok {
 		return nil, traits{}, wrong(0, "an operator", c.Args[0])
 	}
-	bys, err := b.bys(c)
+	bys, err := b.oneBy(c, "Sack")
 	return sacking{op.Name, bys}, traits{filter: true}, err
 }
 
@@ -303,6 +303,7 @@ func makeTree(b *builder, c *callInfo) (kernel, traits, error) {
 		return reducing(func(r *run) reduction { return &treeing{r, add, &value.Tree{}} }), traits{barrier: true, reduces: true}, nil
 	}
 	key, err := c.string(0)
+	b.collects(key, func() any { return &value.Tree{} })
 	return effect(func(r *run, t traverser) error {
 		tree, _ := r.effects.vals[key].(*value.Tree)
 		if tree == nil {

@@ -22,6 +22,7 @@ type step struct {
 type traits struct {
 	stateful bool // what it does with a traverser depends on those before the last flush too, so that a child with it is opened anew each time
 	barrier  bool // it pushes what it has at flush
+	waits    bool // it may keep traversers until flush
 	reduces  bool // it is a barrier that pushes one traverser
 	moves    bool // it may make many traversers of one: a lazy barrier after it pays
 	source   bool // it may be the first of a traversal
@@ -40,6 +41,16 @@ type plan struct {
 func (p *plan) barrier() bool {
 	for _, s := range p.steps {
 		if s.traits.barrier {
+			return true
+		}
+	}
+	return false
+}
+
+// waits reports whether the plan has a step that may keep traversers until flush.
+func (p *plan) waits() bool {
+	for _, s := range p.steps {
+		if s.traits.barrier || s.traits.waits {
 			return true
 		}
 	}

@@ -44,7 +44,7 @@ func makeRange(_ *builder, c *callInfo) (kernel, traits, error) {
 		}
 	}
 	if err == nil && w.high != -1 && w.low > w.high {
-		err = fmt.Errorf("not a legal range: [%d, %d]", w.low, w.high)
+		err = fmt.Errorf("Not a legal range: [%d, %d]", w.low, w.high)
 	}
 	if err != nil || local {
 		return mapping(func(_ *run, t traverser) (any, bool, error) { return w.local(t.val) }), traits{}, err
@@ -214,7 +214,7 @@ func makeDedup(b *builder, c *callInfo) (kernel, traits, error) {
 	if err != nil {
 		return nil, traits{}, err
 	}
-	bys, err := b.bys(c)
+	bys, err := b.oneBy(c, "Dedup")
 	b.used.any = b.used.any || len(labels) > 0
 	return &dedup{labels, bys}, traits{filter: true, stateful: true}, err
 }
@@ -289,32 +289,40 @@ func makeSample(b *builder, c *callInfo) (kernel, traits, error) {
 	if err != nil {
 		return nil, traits{}, err
 	}
-	bys, err := b.bys(c)
+	bys, err := b.oneBy(c, "Sample")
+	s := &sampling{n, bys}
 	if local {
-		return mapping(func(r *run, t traverser) (any, bool, error) {
-			items, ok := itemsOf(t.val)
-			if !ok || int64(len(items)) <= n {
-				return t.val, true, nil
-			}
-			out := value.List{}
-			for _, i := range r.rand.Perm(len(items))[:n] {
-				out = append(out, items[i])
-			}
-			return out, true, nil
-		}), traits{}, err
+		return mapping(s.local), traits{}, err
 	}
-	return collecting(func(r *run, all []traverser) ([]traverser, error) { return r.sample(n, bys, all) }), traits{filter: true, barrier: true}, err
+	return collecting(s.choose), traits{filter: true, barrier: true}, err
 }
 
-// sample chooses n of the traversers, each with a chance in proportion to its
-// weight.
-func (r *run) sample(n int64, bys []*by, all []traverser) ([]traverser, error) {
-	weights := make([]float64, len(all))
-	total := 0.0
-	for i, t := range all {
+// sampling chooses n of all, each with a chance in proportion to its weight.
+type sampling struct {
+	n   int64
+	bys []*by
+}
+
+func (s *sampling) local(r *run, t traverser) (any, bool, error) {
+	items, ok := itemsOf(t.val)
+	if !ok || int64(len(items)) <= s.n {
+		return t.val, true, nil
+	}
+	left, out := slices.Clone(items), value.List{}
+	for int64(len(out)) < s.n {
+		i := r.random(s).below(len(left))
+		out, left = append(out, left[i]), slices.Delete(left, i, i+1)
+	}
+	return out, true, nil
+}
+
+func (s *sampling) choose(r *run, all []traverser) ([]traverser, error) {
+	weights, kept := make([]float64, 0, len(all)), all[:0]
+	total, bulk := 0.0, int64(0)
+	for _, t := range all {
 		w := 1.0
-		if len(bys) > 0 {
-			v, ok, err := bys[0].value(r, t)
+		if len(s.bys) > 0 {
+			v, ok, err := s.bys[0].value(r, t)
 			if err != nil {
 				return nil, err
 			}
@@ -325,21 +333,23 @@ func (r *run) sample(n int64, bys []*by, all []traverser) ([]traverser, error) {
 				return nil, fmt.Errorf("a weight must be a number from 0, not %s", value.Text(v))
 			}
 		}
-		weights[i] = w
-		total += w * float64(t.bulk)
+		weights, kept = append(weights, w), append(kept, t)
+		total, bulk = total+w*float64(t.bulk), bulk+t.bulk
+	}
+	if bulk <= s.n {
+		return kept, nil
 	}
 	var out []traverser
-	for ; n > 0 && total > 0; n-- {
-		at := r.rand.Float64() * total
-		for i := range all {
-			if w := weights[i] * float64(all[i].bulk); at >= w || w == 0 {
-				at -= w
+	for int64(len(out)) < s.n && total > 0 {
+		at, sum := r.random(s).float()*total, 0.0
+		for i := range kept {
+			if sum += weights[i] * float64(kept[i].bulk); kept[i].bulk == 0 || at > sum {
 				continue
 			}
-			one := all[i]
+			one := kept[i]
 			one.bulk = 1
 			out = append(out, one)
-			all[i].bulk--
+			kept[i].bulk--
 			total -= weights[i]
 			break
 		}
@@ -376,7 +386,7 @@ func (r *run) ordered(bys []*by, all []traverser) ([]traverser, error) {
 		ok := true
 		for i, m := range bys {
 			if m.order == value.Shuffle {
-				k.keys[i] = r.rand.Float64()
+				k.keys[i] = r.random(m).float()
 				continue
 			}
 			var err error
@@ -444,9 +454,6 @@ func (r *run) orderLocal(bys []*by, t traverser) (any, bool, error) {
 	for _, t := range all {
 		out = append(out, t.val)
 	}
-	if _, ok := t.val.(*value.Set); ok {
-		return value.NewSet(out...), true, nil
-	}
 	return out, true, nil
 }
 
@@ -471,17 +478,30 @@ func makeBarrier(_ *builder, c *callInfo) (kernel, traits, error) {
 
 // normSack divides the sacks so that their sum is 1.
 func normSack(_ *run, all []traverser) ([]traverser, error) {
-	total := 0.0
-	for _, t := range all {
-		f, ok := value.Float(t.sack)
-		if !ok {
+	var total any
+	for i, t := range all {
+		if !value.IsNumber(t.sack) {
 			return nil, fmt.Errorf("normSack needs sacks that are numbers, not %s", value.Describe(t.sack))
 		}
-		total += f * float64(t.bulk)
+		switch value.TypeName(t.sack) {
+		case "BIGINT", "BIGDECIMAL":
+			all[i].sack = value.AsDecimal(t.sack)
+		default:
+			all[i].sack, _ = value.Float(t.sack)
+		}
+		part, err := timesBulk(all[i].sack, t.bulk)
+		if err == nil {
+			total, err = value.Calc(value.Add, total, part)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	for i := range all {
-		f, _ := value.Float(all[i].sack)
-		all[i].sack = f / total
+		var err error
+		if all[i].sack, err = value.Calc(value.Div, all[i].sack, total); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }
@@ -544,7 +564,8 @@ func makeAggregate(b *builder, c *callInfo) (kernel, traits, error) {
 	if err != nil {
 		return nil, traits{}, err
 	}
-	bys, err := b.bys(c)
+	bys, err := b.oneBy(c, "Aggregate")
+	b.collects(key, func() any { return &value.BulkSet{} })
 	collect := func(r *run, t traverser) error {
 		v := t.val
 		if len(bys) > 0 {
@@ -560,6 +581,9 @@ func makeAggregate(b *builder, c *callInfo) (kernel, traits, error) {
 		return effect(collect), traits{filter: true}, err
 	}
 	return collecting(func(r *run, all []traverser) ([]traverser, error) {
+		if op := r.effects.reduce[key]; op != nil && (op.Name == "assign" || op.Name == "addAll") {
+			return all, r.collectAll(key, op.Name, bys, all)
+		}
 		for _, t := range all {
 			if err := collect(r, t); err != nil {
 				return nil, err
@@ -567,4 +591,26 @@ func makeAggregate(b *builder, c *callInfo) (kernel, traits, error) {
 		}
 		return all, nil
 	}), traits{filter: true, barrier: true}, err
+}
+
+// collectAll gives the values of all traversers to a side effect at once.
+func (r *run) collectAll(key, op string, bys []*by, all []traverser) error {
+	vals := value.List{}
+	for _, t := range all {
+		v, ok := t.val, true
+		if len(bys) > 0 {
+			var err error
+			if v, ok, err = bys[0].value(r, t); err != nil {
+				return err
+			}
+		}
+		for range t.bulk {
+			if ok {
+				vals = append(vals, v)
+			}
+		}
+	}
+	v, err := operate(op, r.effects.vals[key], vals)
+	r.effects.vals[key] = v
+	return err
 }

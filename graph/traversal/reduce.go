@@ -70,13 +70,15 @@ func makeSum(_ *builder, c *callInfo) (kernel, traits, error) {
 
 type summing struct {
 	name  string
-	val   any // nil: nothing yet
+	val   any  // nil: nothing yet
+	null  bool // there was null
 	count int64
 }
 
 // add adds a value. null and, for min and max, NaN beside numbers count for nothing.
 func (s *summing) add(t traverser) error {
 	if t.val == nil {
+		s.null = true
 		return nil
 	}
 	if s.name == "min" || s.name == "max" {
@@ -116,7 +118,7 @@ func timesBulk(v any, bulk int64) (any, error) {
 
 func (s *summing) result() (any, bool, error) {
 	if s.val == nil || s.name != "mean" {
-		return s.val, s.val != nil, nil
+		return s.val, s.val != nil || s.null, nil
 	}
 	v, err := mean(s.val, s.count)
 	return v, err == nil, err

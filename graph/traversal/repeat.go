@@ -65,13 +65,16 @@ func makeRepeat(b *builder, c *callInfo) (kernel, traits, error) {
 		}
 	}
 	var err error
+	if t, ok := body.(*gremlin.Traversal); ok && len(t.Steps) > 0 && t.Steps[0].Name == "inject" {
+		return nil, traits{}, fmt.Errorf("The parent of inject()-step can not be repeat()-step")
+	}
 	if rep.body, err = b.child(body); err != nil {
 		return nil, traits{}, err
 	}
 	if len(rep.body.steps) == 0 {
 		return nil, traits{}, fmt.Errorf("the repeat traversal has no steps")
 	}
-	return rep, traits{moves: true, stateful: true, barrier: rep.body.barrier()}, nil
+	return rep, traits{moves: true, stateful: true, waits: true, barrier: rep.body.barrier()}, nil
 }
 
 func (b *builder) loopModulator(rep *repeat, m *callInfo, first bool) error {
@@ -110,7 +113,7 @@ func (b *builder) loopModulator(rep *repeat, m *callInfo, first bool) error {
 }
 
 func (rep *repeat) open(r *run, next sink) sink {
-	s := &looping{r: r, rep: rep, next: next, barrier: rep.body.barrier()}
+	s := &looping{r: r, rep: rep, next: next, barrier: rep.body.waits()}
 	s.body = r.child(rep.body, s.out)
 	return s
 }

@@ -287,7 +287,11 @@ func makeValueMap(b *builder, c *callInfo) (kernel, traits, error) {
 	if m.keys, err = c.strings(0); err != nil {
 		return nil, traits{}, err
 	}
-	m.bys, err = b.bys(c)
+	name := "ValueMap"
+	if m.properties {
+		name = "PropertyMap"
+	}
+	m.bys, err = b.oneBy(c, name)
 	return mapping(m.value), traits{}, err
 }
 

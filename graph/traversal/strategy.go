@@ -115,7 +115,11 @@ func (b *builder) strategy(arg any) error {
 		return b.verification(s)
 	case "ElementIdStrategy":
 		return b.elementID(s.Config)
-	case "VertexProgramStrategy", "GraphFilterStrategy", "MessagePassingReductionStrategy", "ComputerVerificationStrategy", "VertexProgramRestrictionStrategy":
+	case "VertexProgramStrategy":
+		b.computer = true
+	case "VertexProgramRestrictionStrategy":
+		b.noComputer = true
+	case "GraphFilterStrategy", "MessagePassingReductionStrategy", "ComputerVerificationStrategy":
 		return nil // there is one way in which traversals run
 	default:
 		if !slices.Contains(harmless(), s.Name) {
@@ -214,7 +218,7 @@ func (b *builder) verification(s gremlin.Strategy) error {
 // checkEdges refuses steps along edges without labels, if a strategy says so.
 func (b *builder) checkEdges(step string, labels []string) error {
 	if b.labelledEdges && len(labels) == 0 {
-		return fmt.Errorf("the provided traversal contains a vertex step without any specified edge label: %s()", step)
+		return fmt.Errorf("The provided traversal contains a vertex step without any specified edge label: %s()", step)
 	}
 	return nil
 }
@@ -222,7 +226,7 @@ func (b *builder) checkEdges(step string, labels []string) error {
 // checkKey refuses keys of properties that are reserved.
 func (b *builder) checkKey(key any) error {
 	if slices.ContainsFunc(b.reserved, func(k any) bool { return value.Equal(k, key) }) {
-		return fmt.Errorf("the provided traversal contains a step that is setting a property key to a reserved word: %s", value.Text(key))
+		return fmt.Errorf("The provided traversal contains a step that is setting a property key to a reserved word: %s", value.Text(key))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package traversal
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/graph/value"
@@ -22,7 +23,9 @@ func stringSteps() map[string]func(s string, args []any) any {
 	simple := func(f func(string) string) func(string, []any) any {
 		return func(s string, _ []any) any { return f(s) }
 	}
-	space := func(r rune) bool { return r <= ' ' } // as Java's trim
+	space := func(r rune) bool { // as Java's strip: not those that do not break
+		return r <= ' ' && (r >= 0x1c || unicode.IsSpace(r)) || r > ' ' && unicode.IsSpace(r) && r != 0xa0 && r != 0x2007 && r != 0x202f && r != 0x85
+	}
 	return map[string]func(s string, args []any) any{
 		"length":  func(s string, _ []any) any { return int32(utf8.RuneCountInString(s)) },
 		"toUpper": simple(strings.ToUpper),

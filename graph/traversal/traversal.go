@@ -72,9 +72,9 @@ func Compile(t *gremlin.Traversal) (*Plan, error) {
 		return nil, err
 	}
 	if b.config.readOnly && b.writes != "" {
-		return nil, &StepError{Step: b.writes, Msg: "the traversal is read-only (ReadOnlyStrategy)", Pos: gremlin.NoPos}
+		return nil, &StepError{Step: b.writes, Msg: "The provided traversal has a mutating step and thus is not read only", Pos: gremlin.NoPos}
 	}
-	p := &Plan{source: b.config, main: main, plans: b.plans, writes: b.writes != ""}
+	p := &Plan{source: b.config, main: main, plans: b.count, writes: b.writes != ""}
 	b.optimize(p)
 	return p, nil
 }
@@ -172,7 +172,8 @@ type run struct {
 	now    func() time.Time
 
 	effects effects
-	profile *profile  // nil: nobody asks
+	profile *profile // nil: nobody asks
+	chances map[any]*random
 	idle    [][]*pipe // by plan: pipes of children that wait for their next traverser
 	judging bool      // a strategy decides what can be seen
 	held    int64
@@ -187,9 +188,6 @@ func newRun(ctx context.Context, tx *graph.Tx, p *Plan, o Options) *run {
 	}
 	if r.now == nil {
 		r.now = time.Now
-	}
-	if p.source.seed != nil {
-		r.rand = rand.New(rand.NewPCG(uint64(*p.source.seed), 0))
 	}
 	if r.rand == nil {
 		r.rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))

@@ -64,12 +64,7 @@ func appendHash(b []byte, v any) []byte {
 	case *VertexProperty:
 		return appendHash(append(b, 'P'), x.ID)
 	case *Property:
-		b = part(append(b, 'p'), x.Key)
-		b = part(b, x.Val)
-		if x.Of != nil {
-			b = part(b, x.Of)
-		}
-		return b
+		return part(part(append(b, 'p'), x.Key), x.Val) // whatever it is of
 	case Entry:
 		return part(part(append(b, 'n'), x.Key), x.Val)
 	}

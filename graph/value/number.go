@@ -305,3 +305,6 @@ func infinity(v any, f float64) float64 {
 	}
 	return f
 }
+
+// AsDecimal returns a number that is finite as a Decimal.
+func AsDecimal(v any) Decimal { return toDecimal(v) }

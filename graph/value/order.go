@@ -22,7 +22,7 @@ func rank(v any) int {
 		return 2
 	case time.Time:
 		return 3
-	case string:
+	case string, Enum: // tokens in maps are among other keys
 		return 4
 	case UUID:
 		return 5
@@ -65,8 +65,8 @@ func Order(a, b any) int {
 		return order(x, b.(bool))
 	case time.Time:
 		return x.Compare(b.(time.Time))
-	case string:
-		return strings.Compare(x, b.(string))
+	case string, Enum:
+		return strings.Compare(Text(a), Text(b))
 	case UUID:
 		y := b.(UUID)
 		return bytes.Compare(x[:], y[:])
