@@ -2,6 +2,7 @@ package graph
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/keyspace"
@@ -41,49 +42,45 @@ const (
 )
 
 // appendNumber appends n so that the bytes of numbers have the order of the
-// numbers: one byte below 240, up to nine.
+// numbers: one byte below 128, and another one for every seven bits more. As many
+// bits of the first byte are set as there are further bytes.
 func appendNumber(b []byte, n uint64) []byte {
-	switch {
-	case n < 240:
+	if n < 1<<7 {
 		return append(b, byte(n))
-	case n < 240+8<<8:
-		n -= 240 // eight times 256 numbers
-		return append(b, 240+byte(n>>8), byte(n))
+	}
+	more := (bits.Len64(n) - 1) / 7
+	if more > 7 {
+		return binary.BigEndian.AppendUint64(append(b, 0xff), n)
 	}
 	var buf [8]byte
-	binary.BigEndian.PutUint64(buf[:], n)
-	size := 2
-	for n>>(8*size) != 0 {
-		size++
-	}
-	return append(append(b, 248+byte(size-2)), buf[8-size:]...)
+	binary.BigEndian.PutUint64(buf[:], n|firstBits(more))
+	return append(b, buf[7-more:]...)
 }
 
+// firstBits returns the bits that say how many bytes follow the first one, at most
+// seven.
+func firstBits(more int) uint64 { return uint64(^byte(0xff>>more)) << (8 * more) }
+
 // number reads what appendNumber wrote and returns what follows. ok is false if b
-// does not begin with a number.
+// does not begin with a number in its only form.
 func number(b []byte) (n uint64, rest []byte, ok bool) {
-	switch {
-	case len(b) == 0:
+	if len(b) == 0 {
 		return 0, b, false
-	case b[0] < 240:
+	}
+	if b[0] < 1<<7 {
 		return uint64(b[0]), b[1:], true
-	case b[0] < 248:
-		if len(b) < 2 {
-			return 0, b, false
-		}
-		return 240 + uint64(b[0]-240)<<8 + uint64(b[1]), b[2:], true
 	}
-	size := int(b[0]-248) + 2
-	if size > 8 || len(b) < 1+size {
+	more := bits.LeadingZeros8(^b[0])
+	if len(b) <= more {
 		return 0, b, false
 	}
-	for _, c := range b[1 : 1+size] {
+	for _, c := range b[:1+more] {
 		n = n<<8 | uint64(c)
 	}
-	if size > 2 && b[1] == 0 || n < 240+8<<8 {
-		return 0, b, false // there is a shorter form
+	if more < 8 {
+		n &^= firstBits(more)
 	}
-	return n, b[1+size:], true
+	return n, b[1+more:], n >= 1<<(7*more)
 }
 
 // key returns a key of this graph that begins with numbers.
