@@ -162,10 +162,11 @@ func javaFloat(f float64, bits int) string {
 		}
 		return s
 	}
-	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'E', -1, bits), "E")
-	if !strings.Contains(mantissa, ".") {
-		mantissa += ".0"
+	s := strconv.FormatFloat(f, 'E', -1, bits)
+	if !strings.Contains(s, ".") { // Java takes the nearest of two digits, as 4.9E-324
+		s = strconv.FormatFloat(f, 'E', 1, bits)
 	}
+	mantissa, exponent, _ := strings.Cut(s, "E")
 	e, _ := strconv.Atoi(exponent)
 	return mantissa + "E" + strconv.Itoa(e)
 }
