@@ -31,8 +31,7 @@ type config struct {
 	partition  *partition
 	idKey      string     // the property that is an element's id; "": none
 	options    *value.Map // of with and OptionsStrategy
-	profiled   bool
-	single     bool // traversers that are the same count as one
+	single     bool       // traversers that are the same count as one
 
 	collects map[string]func() any // side effects that are there from the start, by their keys
 }

@@ -188,11 +188,11 @@ func (m *merge) mapOf(r *run, o *operand, t traverser, match bool) (*value.Map, 
 
 func (m *merge) vertex(r *run, t traverser, what *value.Map, yield func(any) error) error {
 	var found []any
-	search := r.vertices
+	var search func(yield func(any) error) error
 	if id, ok := what.Get(value.ID); ok && r.source.idKey == "" {
 		search = func(yield func(any) error) error { return r.byID([]any{id}, false, yield) }
-	} else if look := r.indexed(value.KindVertex, what); look != nil {
-		search = func(yield func(any) error) error { return look.find(r, yield) }
+	} else {
+		search = func(yield func(any) error) error { return r.byMap(what, yield) }
 	}
 	if err := search(func(v any) error {
 		ok, err := r.has(v.(value.Element), what)
@@ -223,6 +223,20 @@ func (m *merge) vertex(r *run, t traverser, what *value.Map, yield func(any) err
 		return err
 	}
 	return yield(v)
+}
+
+// byMap finds the vertices that a map could mean, by an index if there is one.
+func (r *run) byMap(what *value.Map, yield func(any) error) error {
+	look, err := r.indexed(value.KindVertex, what)
+	if err != nil {
+		return err
+	}
+	if look != nil {
+		if done, err := look.find(r, yield); done || err != nil {
+			return err
+		}
+	}
+	return r.vertices(yield)
 }
 
 // has reports whether an element has all that a map says.
@@ -413,7 +427,7 @@ func (m *merge) endOption(r *run, t traverser, option *operand) (*graph.Vertex, 
 }
 
 func (m *merge) vertexOnly(r *run, what *value.Map, yield func(any) error) error {
-	search := r.vertices
+	search := func(yield func(any) error) error { return r.byMap(what, yield) }
 	if id, ok := what.Get(value.ID); ok {
 		search = func(yield func(any) error) error { return r.byID([]any{id}, false, yield) }
 	}

@@ -93,11 +93,10 @@ func (p *plan) open(r *run, last sink) *pipe {
 }
 
 func (s *step) open(r *run, next sink) sink {
-	var inner sink = &named{s, s.kernel.open(r, next)}
 	if r.profile != nil {
-		inner = r.profile.measure(s, inner)
+		return r.profile.around(s, next, func(next sink) sink { return &named{s, s.kernel.open(r, next)} })
 	}
-	return inner
+	return &named{s, s.kernel.open(r, next)}
 }
 
 // named gives a step's errors its name.

@@ -31,8 +31,8 @@ type elements struct {
 	edges bool
 	ids   []any // nil: all
 	byID  bool
-	start bool    // it begins the traversal
-	look  *lookup // how to find them; nil: by reading all
+	start bool       // it begins the traversal
+	tests []*hasTest // that follow: what an index may be asked for
 }
 
 func makeElements(_ *builder, c *callInfo) (kernel, traits, error) {
@@ -54,13 +54,29 @@ func (e *elements) open(r *run, next sink) sink {
 		switch {
 		case e.byID:
 			return r.byID(e.ids, e.edges, yield)
-		case e.look != nil:
-			return e.look.find(r, yield)
-		case e.edges:
+		case len(e.tests) > 0:
+			if done, err := e.byIndex(r, yield); done || err != nil {
+				return err
+			}
+		}
+		if e.edges {
 			return r.allEdges(yield)
 		}
 		return r.vertices(yield)
 	}).open(r, next)
+}
+
+// byIndex finds the elements by an index, if there is one for them.
+func (e *elements) byIndex(r *run, yield func(any) error) (done bool, err error) {
+	kind := value.KindVertex
+	if e.edges {
+		kind = value.KindEdge
+	}
+	look, err := r.bestLookup(kind, e.tests)
+	if look == nil || err != nil {
+		return false, err
+	}
+	return look.find(r, yield)
 }
 
 // makeInject makes inject, which adds values before what comes.

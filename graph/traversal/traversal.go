@@ -53,6 +53,8 @@ type Plan struct {
 	main   *plan
 	plans  int // how many plans there are in it
 	writes bool
+
+	profiled bool // it ends with profile(), which yields what was measured instead of results
 }
 
 // Writes reports whether the traversal has steps that change the graph.
@@ -67,14 +69,18 @@ func Compile(t *gremlin.Traversal) (*Plan, error) {
 	if len(t.Steps) == 0 {
 		return nil, &StepError{Step: "g", Msg: "the traversal has no steps", Pos: gremlin.NoPos}
 	}
-	main, err := b.plan(t.Steps, true)
+	steps, profiled := t.Steps, false
+	if last := t.Steps[len(t.Steps)-1]; last.Name == "profile" && len(last.Args) == 0 && len(t.Steps) > 1 {
+		steps, profiled = t.Steps[:len(t.Steps)-1], true
+	}
+	main, err := b.plan(steps, true)
 	if err != nil {
 		return nil, err
 	}
 	if b.config.readOnly && b.writes != "" {
 		return nil, &StepError{Step: b.writes, Msg: "The provided traversal has a mutating step and thus is not read only", Pos: gremlin.NoPos}
 	}
-	p := &Plan{source: b.config, main: main, plans: b.count, writes: b.writes != ""}
+	p := &Plan{source: b.config, main: main, plans: b.count, writes: b.writes != "", profiled: profiled}
 	b.optimize(p)
 	return p, nil
 }
@@ -85,6 +91,9 @@ func Compile(t *gremlin.Traversal) (*Plan, error) {
 func (p *Plan) Run(ctx context.Context, tx *graph.Tx, o Options, yield func(val any, bulk int64) error) error {
 	r := newRun(ctx, tx, p, o)
 	last := &results{yield: yield}
+	if p.profiled {
+		last.yield = func(any, int64) error { return nil }
+	}
 	pipe := p.main.open(r, last)
 	err := pipe.push(traverser{bulk: 1, sack: r.firstSack()})
 	if err == nil || err == errDone {
@@ -96,7 +105,10 @@ func (p *Plan) Run(ctx context.Context, tx *graph.Tx, o Options, yield func(val 
 	case err != nil && err != errDone:
 		return err
 	}
-	return tx.Err()
+	if err := tx.Err(); err != nil || !p.profiled {
+		return err
+	}
+	return yield(r.profile.metrics(p.main), 1)
 }
 
 // results is the sink behind the last step.
@@ -193,7 +205,9 @@ func newRun(ctx context.Context, tx *graph.Tx, p *Plan, o Options) *run {
 		r.rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
 	r.effects.init(p.source)
-	r.profile = p.source.profile(r)
+	if p.profiled {
+		r.profile = newProfile()
+	}
 	return r
 }
 
