@@ -88,25 +88,20 @@ func (t *Tx) fill(num uint64, batch int) (done bool, err error) {
 // fillFrom enters the elements from a key on. It returns the key of the one with
 // which the next batch goes on; nil: there is none.
 func (t *Tx) fillFrom(ix *Index, lo, hi []byte, batch int) (next []byte, err error) {
+	size := 0
 	for reads, more := 0, true; more; {
 		var page []engine.Pair
-		size := 0
 		_, more, err = t.page(lo, hi, maxPage, func(p engine.Pair) error {
 			page = append(page, engine.Pair{Key: slices.Clone(p.Key), Val: slices.Clone(p.Val)})
-			size += len(p.Val)
-			if size > batch {
-				return errFull
-			}
 			return nil
 		})
-		if err == errFull {
-			more, err = true, nil
-		}
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range page {
-			if reads++; reads > batchReads {
+			reads++
+			size += len(p.Val)
+			if reads > batchReads || reads > 1 && size > batchReadBytes {
 				return p.Key, nil
 			}
 			if err := t.enter(ix, p, batch); err != nil {

@@ -224,8 +224,8 @@ func (t *Tx) hasVertex(m moment, num uint64) bool {
 // hasEdge reports the same of an edge, whose numbers only rise.
 func (m moment) hasEdge(num uint64) bool { return num>>1 <= m.edge }
 
-// page collects the pairs of a scan until it has n of them, and returns whether
-// there may be more after the last. take copies what it needs: it must not write.
+// page collects the pairs of a scan until it has n of them, or maxPageBytes, and
+// returns whether there may be more after the last. take copies what it needs: it must not write.
 func (t *Tx) page(lo, hi []byte, n int, take func(p engine.Pair) error) (last []byte, more bool, err error) {
 	s := &pageState{left: n} // in one piece, since a scan's body is a closure
 	for p, err := range t.tx.Scan(lo, hi) {
@@ -236,7 +236,8 @@ func (t *Tx) page(lo, hi []byte, n int, take func(p engine.Pair) error) (last []
 			s.err = err
 			break
 		}
-		if s.left--; s.left == 0 {
+		s.size += len(p.Val)
+		if s.left--; s.left == 0 || s.size >= maxPageBytes {
 			s.last = append(append(make([]byte, 0, len(p.Key)+1), p.Key...), 0)
 			break
 		}
@@ -245,9 +246,9 @@ func (t *Tx) page(lo, hi []byte, n int, take func(p engine.Pair) error) (last []
 }
 
 type pageState struct {
-	left int
-	last []byte
-	err  error
+	left, size int
+	last       []byte
+	err        error
 }
 
 // pages calls page until the end of a range, and after each of them flush, which

@@ -242,3 +242,38 @@ func TestEdgeIDs(t *testing.T) {
 	})
 	mustCheck(t, d)
 }
+
+// TestLargeRecords reads elements that do not fit into one page, and fills an index
+// with them in several batches.
+func TestLargeRecords(t *testing.T) {
+	const n = 40
+	d := open(t)
+	for range n {
+		mustUpdate(t, d, Default, func(tx *Tx) error {
+			v, err := tx.AddVertex(nil, nil)
+			if err != nil {
+				return err
+			}
+			if err := tag(v, 1); err != nil {
+				return err
+			}
+			_, err = v.Set(Single, "large", make([]byte, maxPageBytes/2))
+			return err
+		})
+	}
+	if err := d.broken(2).AddIndex(t.Context(), Default, Index{On: value.KindVertex, Keys: []string{"n"}}); !errors.Is(err, errBroken) {
+		t.Errorf("the index was filled in one batch: %v", err)
+	}
+	if err := d.AddIndex(t.Context(), Default, Index{On: value.KindVertex, Keys: []string{"n"}}); err != nil {
+		t.Fatal(err)
+	}
+	mustCheck(t, d)
+	seen := 0
+	mustUpdate(t, d, Default, func(tx *Tx) error {
+		seen = 0
+		return tx.Vertices(func(v *Vertex) error { seen++; return tag(v, 2) })
+	})
+	if seen != n {
+		t.Errorf("%d vertices were found, want %d", seen, n)
+	}
+}

@@ -21,9 +21,10 @@ const (
 	// number below is a vertex's number, so that the counter must pass it.
 	ownIDs = 1 << 52
 	// firstPage and maxPage are how many elements a scan reads at once, from the
-	// first page to later ones.
-	firstPage = 32
-	maxPage   = 1024
+	// first page to later ones, unless they have more than maxPageBytes.
+	firstPage    = 32
+	maxPage      = 1024
+	maxPageBytes = 1 << 20
 	// indexText is how much of a string an index has, with its escapes. It is stored:
 	// do not change it.
 	indexText = 200
@@ -32,9 +33,10 @@ const (
 	maxKeyBytes = 2048
 	// A transaction of a batch ends after one of these. They keep other writers
 	// waiting for some milliseconds, and are far below the limits of all engines.
-	batchWrites = 1000
-	batchReads  = 4000
-	batchBytes  = 4 << 20
+	batchWrites    = 1000
+	batchBytes     = 4 << 20
+	batchReads     = 4000
+	batchReadBytes = 16 << 20
 	// leastTxBytes is what a transaction can write on an engine that does not say it.
 	leastTxBytes = 1 << 20
 )
