@@ -72,7 +72,10 @@ func makeLocal(b *builder, c *callInfo) (kernel, traits, error) {
 		bulk := t.bulk
 		t.bulk = 1
 		return r.each(p, t, func(got traverser) error {
-			got.bulk *= bulk
+			var err error
+			if got.bulk, err = multiply(got.bulk, bulk); err != nil {
+				return err
+			}
 			return yield(got)
 		})
 	}), traits{moves: true}, err

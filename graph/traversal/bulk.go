@@ -1,6 +1,9 @@
 package traversal
 
 import (
+	"math"
+
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/graph"
 	"github.com/skerrydb/skerry/graph/value"
 )
@@ -20,8 +23,7 @@ func (x *index) join(r *run, all *[]traverser, t traverser) (bool, error) {
 			x.vertices, x.loop = map[uint64]int{}, t.loops
 		}
 		if i, ok := x.vertices[v.Number()]; ok {
-			r.addBulk(&(*all)[i], t)
-			return true, nil
+			return true, r.addBulk(&(*all)[i], t)
 		}
 		x.vertices[v.Number()] = len(*all)
 		*all = append(*all, t)
@@ -40,8 +42,7 @@ func (x *index) join(r *run, all *[]traverser, t traverser) (bool, error) {
 			}
 			other.sack = sack
 		}
-		r.addBulk(other, t)
-		return true, nil
+		return true, r.addBulk(other, t)
 	}
 	x.others[h] = len(*all)
 	*all = append(*all, t)
@@ -74,8 +75,24 @@ func (r *run) mergeSacks(a, b traverser) (any, error) {
 	return operate(r.source.sack.merge.Name, a.sack, b.sack)
 }
 
-func (r *run) addBulk(to *traverser, t traverser) {
-	if !r.source.single {
-		to.bulk += t.bulk
+func (r *run) addBulk(to *traverser, t traverser) error {
+	if r.source.single {
+		return nil
 	}
+	if to.bulk > math.MaxInt64-t.bulk {
+		return errBulk
+	}
+	to.bulk += t.bulk
+	return nil
+}
+
+// errBulk: so many traversers are the same that they cannot be counted.
+var errBulk = engine.Errorf(engine.CodeLimit, "there are more than 2^63 traversers: a repeat needs a times() or until() that ends it")
+
+// multiply returns the bulk of a traverser that stands for several others.
+func multiply(a, b int64) (int64, error) {
+	if b != 0 && a > math.MaxInt64/b {
+		return 0, errBulk
+	}
+	return a * b, nil
 }

@@ -222,7 +222,10 @@ func (s *unfolding) push(t traverser) error {
 			return err
 		}
 		to := s.r.to(t, v)
-		to.bulk *= bulk
+		var err error
+		if to.bulk, err = multiply(to.bulk, bulk); err != nil {
+			return err
+		}
 		return s.next.push(to)
 	}
 	switch x := t.val.(type) {

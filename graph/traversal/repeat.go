@@ -160,16 +160,16 @@ func (s *looping) push(t traverser) error {
 // wait puts a traverser into the queue of its rounds.
 func (s *looping) wait(t traverser) error {
 	if t.loops.count > MaxLoops {
-		return engine.Errorf(engine.CodeLimit, "a traverser has gone through more than %d rounds (MaxLoops): the repeat needs a times() or until() that ends it", MaxLoops)
+		return repeatError(engine.Errorf(engine.CodeLimit, "a traverser has gone through more than %d rounds (MaxLoops): the repeat needs a times() or until() that ends it", MaxLoops))
 	}
 	for len(s.queues) <= t.loops.count {
 		s.queues = append(s.queues, queue{})
 	}
 	q := &s.queues[t.loops.count]
 	if joined, err := q.at.join(s.r, &q.all, t); joined || err != nil {
-		return err
+		return repeatError(err)
 	}
-	return s.r.hold(1)
+	return repeatError(s.r.hold(1))
 }
 
 // serve sends the traversers that wait through the body until none is left.
@@ -282,4 +282,12 @@ func (s *looping) flush() error {
 		}
 	}
 	return s.next.flush()
+}
+
+// repeatError names the step: it is found out inside the steps of its body.
+func repeatError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &StepError{Step: "repeat", Msg: err.Error(), Pos: gremlin.NoPos, Err: err}
 }
