@@ -63,9 +63,11 @@ func TestAge(t *testing.T) {
 	at.forward(generationAge - 1)
 	want(w, "almost a day later", 1, 2, 2)
 
+	w.release() // where transactions share a time, the lease has not ended yet
 	again := &worker{s: openIdle(t, eng, o, c)[0], id: [16]byte{2}}
 	want(again, "a new process that finds an old sample", 0, 3, 3)
 	add(again.s, 0)
+	again.release()
 	third := &worker{s: openIdle(t, eng, o, c)[0], id: [16]byte{3}}
 	want(third, "a new process that finds a new sample", 1, 3, 3)
 	at.forward(generationAge)
