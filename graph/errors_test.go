@@ -52,54 +52,46 @@ func nested(depth int) any {
 	return v
 }
 
-// TestRefused has each code of Catalog, and each limit one beyond.
-func TestRefused(t *testing.T) {
-	d := open(t)
-	for _, ix := range []Index{{On: value.KindVertex, Keys: []string{"u"}, Unique: true}, {On: value.KindVertex, Keys: []string{"a", "b"}}} {
-		if err := d.AddIndex(t.Context(), Default, ix); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mustUpdate(t, d, Default, func(tx *Tx) error {
-		for _, id := range []any{"v", "w"} {
-			v, err := tx.AddVertex(nil, id)
-			if err == nil {
-				_, err = v.Set(Single, "u", id)
-			}
-			if err == nil && id == "v" {
-				_, err = tx.AddEdge("e", v, v, "e")
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	set := func(val any) func(*Tx, *Vertex) error {
-		return func(_ *Tx, v *Vertex) error { _, err := v.Set(Single, "p", val); return err }
-	}
-	labels := func(n int) []string { return slices.Repeat([]string{"l"}, n) }
-	digits := new(big.Int).Exp(big.NewInt(10), big.NewInt(2*value.MaxDigits), nil)
-	bulky := &value.BulkSet{}
-	bulky.Add("x", 1<<40)
-	for _, c := range []struct {
-		what string
-		code engine.Code
-		fn   func(tx *Tx, v *Vertex) error
-	}{
+// refusal is a call that is refused.
+type refusal struct {
+	what string
+	code engine.Code
+	fn   func(tx *Tx, v *Vertex) error
+}
+
+// setTo sets a property to a value.
+func setTo(val any) func(*Tx, *Vertex) error {
+	return func(_ *Tx, v *Vertex) error { _, err := v.Set(Single, "p", val); return err }
+}
+
+// tooManyDigits returns a number that is too large.
+func tooManyDigits() *big.Int {
+	return new(big.Int).Exp(big.NewInt(10), big.NewInt(2*value.MaxDigits), nil)
+}
+
+func refusals() []refusal {
+	return []refusal{
 		{"an id twice", CodeExists, func(tx *Tx, _ *Vertex) error { _, err := tx.AddVertex(nil, "v"); return err }},
 		{"an edge's id twice", CodeExists, func(tx *Tx, v *Vertex) error { _, err := tx.AddEdge("e", v, v, "e"); return err }},
 		{"a removed end", CodeNoElement, func(tx *Tx, v *Vertex) error { _, err := tx.AddEdge("e", v, &Vertex{t: tx, num: 800}, nil); return err }},
 		{"a unique value", CodeUnique, func(_ *Tx, v *Vertex) error { _, err := v.Set(List, "u", "w"); return err }},
-		{"an edge as a property", CodeValue, func(tx *Tx, v *Vertex) error { return set(v)(tx, v) }},
+		{"an edge as a property", CodeValue, func(tx *Tx, v *Vertex) error { return setTo(v)(tx, v) }},
 		{"a float as an id", CodeValue, func(tx *Tx, _ *Vertex) error { _, err := tx.AddVertex(nil, 1.5); return err }},
-		{"a huge id", CodeValue, func(tx *Tx, _ *Vertex) error { _, err := tx.AddVertex(nil, digits); return err }},
+		{"a huge id", CodeValue, func(tx *Tx, _ *Vertex) error { _, err := tx.AddVertex(nil, tooManyDigits()); return err }},
 		{"a meta-property's key", CodeValue, func(_ *Tx, v *Vertex) error {
 			_, err := v.Set(Single, "p", 1.0, value.Entry{Key: 1.0})
 			return err
 		}},
-		{"a char", CodeValue, set(value.Char(-1))},
-		{"a duration", CodeValue, set(value.Duration{Nanos: 1e9})},
+		{"a char", CodeValue, setTo(value.Char(-1))},
+		{"a duration", CodeValue, setTo(value.Duration{Nanos: 1e9})},
+	}
+}
+
+// limitsBeyond are one beyond limits.
+func limitsBeyond() []refusal {
+	bulky := &value.BulkSet{}
+	bulky.Add("x", 1<<40)
+	return []refusal{
 		{"an index on properties", CodeSchema, func(tx *Tx, _ *Vertex) error {
 			_, err := tx.DefineIndex(Index{On: value.KindVertexProperty, Keys: []string{"a"}})
 			return err
@@ -134,18 +126,47 @@ func TestRefused(t *testing.T) {
 			return err
 		}},
 		{"an empty name", engine.CodeLimit, func(_ *Tx, v *Vertex) error { _, err := v.Set(Single, "", 1.0); return err }},
-		{"MaxLabels", engine.CodeLimit, func(tx *Tx, _ *Vertex) error { _, err := tx.AddVertex(labels(MaxLabels+1), nil); return err }},
-		{"MaxDepth", engine.CodeLimit, set(nested(MaxDepth + 1))},
-		{"MaxPropertyBytes", engine.CodeLimit, set(make([]byte, MaxPropertyBytes-3))},
-		{"digits", engine.CodeLimit, set(digits)},
-		{"scale", engine.CodeLimit, set(value.Decimal{Unscaled: big.NewInt(1), Scale: value.MaxDigits + 1})},
-		{"bulk", engine.CodeLimit, set(bulky)},
-	} {
+		{"MaxLabels", engine.CodeLimit, func(tx *Tx, _ *Vertex) error {
+			_, err := tx.AddVertex(slices.Repeat([]string{"l"}, MaxLabels+1), nil)
+			return err
+		}},
+		{"MaxDepth", engine.CodeLimit, setTo(nested(MaxDepth + 1))},
+		{"MaxPropertyBytes", engine.CodeLimit, setTo(make([]byte, MaxPropertyBytes-3))},
+		{"digits", engine.CodeLimit, setTo(tooManyDigits())},
+		{"scale", engine.CodeLimit, setTo(value.Decimal{Unscaled: big.NewInt(1), Scale: value.MaxDigits + 1})},
+		{"bulk", engine.CodeLimit, setTo(bulky)},
+	}
+}
+
+// TestRefused has each code of Catalog, and each limit one beyond.
+func TestRefused(t *testing.T) {
+	d := open(t)
+	for _, ix := range []Index{{On: value.KindVertex, Keys: []string{"u"}, Unique: true}, {On: value.KindVertex, Keys: []string{"a", "b"}}} {
+		if err := d.AddIndex(t.Context(), Default, ix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustUpdate(t, d, Default, func(tx *Tx) error {
+		for _, id := range []any{"v", "w"} {
+			v, err := tx.AddVertex(nil, id)
+			if err == nil {
+				_, err = v.Set(Single, "u", id)
+			}
+			if err == nil && id == "v" {
+				_, err = tx.AddEdge("e", v, v, "e")
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, c := range append(refusals(), limitsBeyond()...) {
 		refused(t, d, c.what, c.code, c.fn)
 	}
 	mustUpdate(t, d, Default, func(tx *Tx) error { // at the limit
-		v, err := tx.AddVertex(labels(MaxLabels), strings.Repeat("x", MaxIDBytes))
-		for _, val := range []any{nested(MaxDepth), value.Decimal{Unscaled: big.NewInt(-1), Scale: -value.MaxDigits}, new(big.Int).Rsh(digits, 33_400)} {
+		v, err := tx.AddVertex(slices.Repeat([]string{"l"}, MaxLabels), strings.Repeat("x", MaxIDBytes))
+		for _, val := range []any{nested(MaxDepth), value.Decimal{Unscaled: big.NewInt(-1), Scale: -value.MaxDigits}, new(big.Int).Rsh(tooManyDigits(), 33_400)} {
 			if err == nil {
 				_, err = v.Set(List, strings.Repeat("x", MaxNameBytes), val)
 			}

@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
@@ -44,7 +45,9 @@ func TestWriteWhileIterating(t *testing.T) {
 		}
 		return nil
 	})
-	for name, run := range iterations(n) {
+	all := iterations(n)
+	maps.Copy(all, lookups(n))
+	for name, run := range all {
 		t.Run(name, func(t *testing.T) {
 			_, err := d.Update(t.Context(), Default, func(tx *Tx) error {
 				if err := run(tx); err != nil {
@@ -94,32 +97,11 @@ func grow(tx *Tx, seen int) error {
 
 // iterations returns transactions that iterate over the n vertices or edges, by name.
 func iterations(n int) map[string]func(tx *Tx) error {
-	want := func(got, want int) error {
-		if got != want {
-			return fmt.Errorf("%d were found, want %d", got, want)
-		}
-		return nil
-	}
-	lookup := func(i int, change func(tx *Tx, s value.Stored, seen int) error) func(tx *Tx) error {
-		return func(tx *Tx) error {
-			all, err := tx.Indexes()
-			if err != nil {
-				return err
-			}
-			seen := 0
-			_, err = tx.Lookup(all[i], nil, &Bound{Val: int64(0)}, nil, func(s value.Stored) error { seen++; return change(tx, s, seen) })
-			return errors.Join(err, want(seen, n))
-		}
-	}
-	half := func(remove func() error, seen *int) error {
-		*seen++
-		return remove()
-	}
 	return map[string]func(tx *Tx) error{
 		"vertices, added": func(tx *Tx) error {
 			seen := 0
 			err := tx.Vertices(func(*Vertex) error { seen++; return grow(tx, seen) })
-			return errors.Join(err, want(seen, n))
+			return errors.Join(err, wantCount(seen, n))
 		},
 		"vertices, removed": func(tx *Tx) error {
 			seen := 0
@@ -131,13 +113,13 @@ func iterations(n int) map[string]func(tx *Tx) error {
 				seen++
 				return err
 			})
-			return errors.Join(err, want(seen, n/2))
+			return errors.Join(err, wantCount(seen, n/2))
 		},
 		"edges, added": func(tx *Tx) error {
 			hub, _, err := tx.Vertex(int64(10))
 			seen := 0
 			err = errors.Join(err, tx.Edges(hub, Out, nil, func(*Edge) error { seen++; return grow(tx, seen) }))
-			return errors.Join(err, want(seen, n))
+			return errors.Join(err, wantCount(seen, n))
 		},
 		"neighbours, added and removed": func(tx *Tx) error {
 			hub, _, err := tx.Vertex(int64(10))
@@ -151,19 +133,36 @@ func iterations(n int) map[string]func(tx *Tx) error {
 				}
 				return v.Remove()
 			}))
-			return errors.Join(err, want(seen, n))
+			return errors.Join(err, wantCount(seen, n))
 		},
 		"all edges, removed": func(tx *Tx) error {
 			seen := 0
-			err := tx.AllEdges(func(e *Edge) error { return half(e.Remove, &seen) })
-			return errors.Join(err, want(seen, n))
+			err := tx.AllEdges(func(e *Edge) error { seen++; return e.Remove() })
+			return errors.Join(err, wantCount(seen, n))
 		},
 		"edges of a vertex that is removed": func(tx *Tx) error {
 			hub, _, err := tx.Vertex(int64(10))
 			seen := 0
-			err = errors.Join(err, tx.Edges(hub, Out, nil, func(*Edge) error { return half(hub.Remove, &seen) }))
-			return errors.Join(err, want(seen, 1))
+			err = errors.Join(err, tx.Edges(hub, Out, nil, func(*Edge) error { seen++; return hub.Remove() }))
+			return errors.Join(err, wantCount(seen, 1))
 		},
+	}
+}
+
+// lookups does the same with indexes.
+func lookups(n int) map[string]func(tx *Tx) error {
+	lookup := func(i int, change func(tx *Tx, s value.Stored, seen int) error) func(tx *Tx) error {
+		return func(tx *Tx) error {
+			all, err := tx.Indexes()
+			if err != nil {
+				return err
+			}
+			seen := 0
+			_, err = tx.Lookup(all[i], nil, &Bound{Val: int64(0)}, nil, func(s value.Stored) error { seen++; return change(tx, s, seen) })
+			return errors.Join(err, wantCount(seen, n))
+		}
+	}
+	return map[string]func(tx *Tx) error{
 		"index, raised": lookup(0, func(tx *Tx, s value.Stored, seen int) error { return tag(s.(*Vertex), int64(2000+seen)) }),
 		"index, added":  lookup(0, func(tx *Tx, _ value.Stored, seen int) error { return grow(tx, seen) }),
 		"index of edges, raised": lookup(1, func(tx *Tx, s value.Stored, seen int) error {
@@ -171,6 +170,13 @@ func iterations(n int) map[string]func(tx *Tx) error {
 		}),
 		"index, removed": lookup(0, func(tx *Tx, s value.Stored, _ int) error { return s.(*Vertex).Remove() }),
 	}
+}
+
+func wantCount(got, want int) error {
+	if got != want {
+		return fmt.Errorf("%d were found, want %d", got, want)
+	}
+	return nil
 }
 
 // TestNumbers checks the ids at which numbers meet own ids.

@@ -164,11 +164,16 @@ func (d Decimal) quo(o Decimal) Decimal {
 
 // trim removes zeros at the end, down to a scale.
 func (d Decimal) trim(least int32) Decimal {
-	ten, r := big.NewInt(10), new(big.Int)
-	for n := d.Unscaled; d.Scale > least; d = (Decimal{n, d.Scale - 1}) {
-		if n, r = new(big.Int).QuoRem(d.Unscaled, ten, r); r.Sign() != 0 {
+	if d.Unscaled.Sign() == 0 {
+		return Decimal{d.Unscaled, min(d.Scale, least)}
+	}
+	ten := big.NewInt(10)
+	for d.Scale > least {
+		n, r := new(big.Int).QuoRem(d.Unscaled, ten, new(big.Int))
+		if r.Sign() != 0 {
 			break
 		}
+		d = Decimal{n, d.Scale - 1}
 	}
 	return d
 }

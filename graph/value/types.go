@@ -107,7 +107,7 @@ func IsOf(v any, name string) bool {
 
 // Describe returns a value's type in words, for errors: "a string", "an edge".
 func Describe(v any) string {
-	switch v.(type) {
+	switch x := v.(type) {
 	case nil:
 		return "null"
 	case bool:
@@ -133,7 +133,7 @@ func Describe(v any) string {
 	case Entry:
 		return "an entry of a map"
 	case Enum:
-		return "a constant of " + v.(Enum).Kind
+		return "a constant of " + x.Kind
 	case *Property:
 		return "a property"
 	}
