@@ -243,8 +243,8 @@ func edgeID(id any) (any, error) {
 
 // Edge returns the edge with an id, and whether there is one.
 func (t *Tx) Edge(id any) (*Edge, bool, error) {
-	own, err := edgeID(id)
-	if err != nil || own == nil {
+	own, _ := edgeID(id)
+	if own == nil || id == nil {
 		return nil, false, nil // no edge has such an id
 	}
 	key, err := t.idKey(value.KindEdge, own)

@@ -231,14 +231,21 @@ func TestEdgeIDs(t *testing.T) {
 		if first.ElementID() != any("1-2-2-2") {
 			return fmt.Errorf("the id is %v", first.ElementID())
 		}
-		if _, err := tx.AddEdge("e", v, v, "2-2-2-2"); err != nil {
-			return err
+		for _, id := range []any{"2-2-2-2", int64(0)} {
+			if _, err := tx.AddEdge("e", v, v, id); err != nil {
+				return err
+			}
+		}
+		for _, id := range []any{nil, 1.5, "", "1-2-2", "01-2-2-2"} {
+			if _, ok, err := tx.Edge(id); ok || err != nil {
+				return fmt.Errorf("Edge(%v) is %v, %w", id, ok, err)
+			}
 		}
 		next, err := tx.AddEdge("e", v, v, nil)
 		if err != nil {
 			return err
 		}
-		if next.ElementID() != any("4-2-2-2") {
+		if next.ElementID() != any("5-2-2-2") {
 			return fmt.Errorf("the id is %v", next.ElementID())
 		}
 		if _, err := tx.AddEdge("e", v, v, "1-2-2-2"); engine.CodeOf(err) != CodeExists {

@@ -104,11 +104,13 @@ func within(prefix []byte) (lo, hi []byte) { return prefix, engine.PrefixEnd(pre
 
 // numbers reads the numbers of a key after its first skip bytes.
 func numbers(key []byte, skip int, into []uint64) bool {
-	rest, ok := key[min(skip, len(key)):], true
+	rest := key[min(skip, len(key)):]
 	for i := range into {
-		if into[i], rest, ok = number(rest); !ok {
+		n, after, ok := number(rest)
+		if !ok {
 			return false
 		}
+		into[i], rest = n, after
 	}
 	return len(rest) == 0
 }

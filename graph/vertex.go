@@ -420,6 +420,12 @@ func ownID(id any) (own any, n int64, err error) {
 	return n, n, nil
 }
 
+// possibleID returns the same, and whether an element can have the id.
+func possibleID(id any) (own any, n int64, ok bool) {
+	own, n, err := ownID(id)
+	return own, n, err == nil && id != nil
+}
+
 func (t *Tx) idKey(kind value.Kind, id any) ([]byte, error) {
 	return appendValue(append(t.key(roomIDs), byte(kind)), id, 0)
 }
@@ -454,10 +460,10 @@ func (t *Tx) Vertex(id any) (*Vertex, bool, error) {
 
 // find returns the vertex that has an id, if one has; nil: none.
 func (t *Tx) find(id any) (*Vertex, error) {
-	own, n, err := ownID(id)
+	own, n, ok := possibleID(id)
 	switch {
-	case err != nil || id == nil:
-		return nil, nil // no vertex has such an id
+	case !ok: // no vertex has such an id
+		return nil, nil
 	case own == nil:
 		return &Vertex{t: t, num: uint64(n) << 1}, nil
 	}

@@ -27,7 +27,7 @@ func some(r *rand.Rand, depth int) any {
 		string(rune('a' + n)), Char('a' + n), UUID{byte(n)}, time.Unix(n, 5).UTC(), time.Unix(n, 5).In(time.FixedZone("", 3600)), Duration{n, 5}, []byte{byte(n)}, Enum{KindT, "id"},
 		&Vertex{ID: n}, &Vertex{ID: float64(n)}, &Edge{ID: n, Out: &Vertex{}, In: &Vertex{}}, &VertexProperty{ID: n, Key: "k"}, &Property{Key: "k", Val: n},
 	}
-	if depth >= 2 {
+	if depth >= 2 || r.IntN(4) > 0 {
 		return plain[r.IntN(len(plain))]
 	}
 	items := make([]any, r.IntN(3))
