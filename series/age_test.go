@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/testengine"
 )
 
@@ -63,12 +64,10 @@ func TestAge(t *testing.T) {
 	at.forward(generationAge - 1)
 	want(w, "almost a day later", 1, 2, 2)
 
-	w.release() // where transactions share a time, the lease has not ended yet
-	again := &worker{s: openIdle(t, eng, o, c)[0], id: [16]byte{2}}
+	again := successor(t, w, eng, o, c)
 	want(again, "a new process that finds an old sample", 0, 3, 3)
 	add(again.s, 0)
-	again.release()
-	third := &worker{s: openIdle(t, eng, o, c)[0], id: [16]byte{3}}
+	third := successor(t, again, eng, o, c)
 	want(third, "a new process that finds a new sample", 1, 3, 3)
 	at.forward(generationAge)
 	want(third, "a day after that sample", 0, 4, 4)
@@ -80,4 +79,12 @@ func TestAge(t *testing.T) {
 	if left := leftovers(t, s); left != "" {
 		t.Error(left)
 	}
+}
+
+// successor returns the worker of the next process, once w has given its lease back: where transactions share a time, the
+// lease has not ended by itself yet.
+func successor(t *testing.T, w *worker, eng engine.Engine, o Options, c Collection) *worker {
+	t.Helper()
+	w.release()
+	return &worker{s: openIdle(t, eng, o, c)[0], id: [16]byte{w.id[0] + 1}}
 }
