@@ -244,7 +244,7 @@ func (b *builder) options(c *callInfo) (opts []*option, plans []*plan, err error
 				break
 			}
 			if c.Name == "choose" {
-				return nil, nil, fmt.Errorf("Traversal is not allowed as a Pick token: %s", gremlin.ArgText(x))
+				return nil, nil, known("Traversal is not allowed as a Pick token: %s", gremlin.ArgText(x))
 			}
 			o.plan, err = b.child(x)
 		case value.Enum:

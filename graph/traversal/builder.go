@@ -3,7 +3,6 @@ package traversal
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/skerrydb/skerry/graph/gremlin"
 	"github.com/skerrydb/skerry/graph/value"
@@ -371,5 +370,3 @@ func flat(args []any) (out []any) {
 	}
 	return out
 }
-
-func quoted(names []string) string { return `"` + strings.Join(names, `", "`) + `"` }

@@ -58,7 +58,7 @@ func makeSetStep(b *builder, c *callInfo) (kernel, traits, error) {
 		_, ok := iterable(arg.val)
 		switch {
 		case arg.val == nil:
-			return nil, traits{}, fmt.Errorf("Argument provided for %s step can't be null", name)
+			return nil, traits{}, known("Argument provided for %s step can't be null", name)
 		case !ok && !(isMap && name == "merge"):
 			return nil, traits{}, fmt.Errorf("%s step can only take an array or an Iterable as an argument, encountered %s", name, javaName(arg.val))
 		}
@@ -70,7 +70,7 @@ func makeSetStep(b *builder, c *callInfo) (kernel, traits, error) {
 		mine, ok := iterable(t.val)
 		if !ok {
 			if t.val == nil {
-				return nil, false, fmt.Errorf("Incoming traverser for %s step can't be null", name)
+				return nil, false, known("Incoming traverser for %s step can't be null", name)
 			}
 			return nil, false, fmt.Errorf("%s step can only take an array or an Iterable type for incoming traversers, encountered %s", name, javaName(t.val))
 		}
@@ -157,14 +157,14 @@ func makeConjoin(_ *builder, c *callInfo) (kernel, traits, error) {
 		return nil, traits{}, err
 	}
 	if c.Args[0] == nil {
-		return nil, traits{}, fmt.Errorf("Input delimiter to conjoin step can't be null.")
+		return nil, traits{}, known("Input delimiter to conjoin step can't be null.")
 	}
 	sep, err := c.string(0)
 	return mapping(func(_ *run, t traverser) (any, bool, error) {
 		items, ok := iterable(t.val)
 		if !ok {
 			if t.val == nil {
-				return nil, false, fmt.Errorf("Incoming traverser for conjoin step can't be null")
+				return nil, false, known("Incoming traverser for conjoin step can't be null")
 			}
 			return nil, false, fmt.Errorf("conjoin step can only take an array or an Iterable type for incoming traversers, encountered %s", javaName(t.val))
 		}

@@ -74,7 +74,7 @@ func (b *builder) sourceCall(c *callInfo) error {
 			}
 		}
 		if b.computer && b.noComputer {
-			return fmt.Errorf("The TraversalSource does not allow the use of a GraphComputer")
+			return known("The TraversalSource does not allow the use of a GraphComputer")
 		}
 	case "withoutStrategies":
 		for _, a := range c.Args {

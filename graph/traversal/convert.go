@@ -26,14 +26,14 @@ func makeAsDate(_ *builder, c *callInfo) (kernel, traits, error) {
 		case string:
 			d, err := value.ParseDate(x)
 			if err != nil {
-				return nil, false, fmt.Errorf("Can't parse %s as Date.", x)
+				return nil, false, known("Can't parse %s as Date.", x)
 			}
 			return d, true, nil
 		}
 		if n, ok := value.Int(t.val); ok {
 			return time.UnixMilli(n).UTC(), true, nil
 		}
-		return nil, false, fmt.Errorf("Can't parse %s as Date.", javaName(t.val))
+		return nil, false, known("Can't parse %s as Date.", javaName(t.val))
 	}), traits{}, c.arity(0, 0)
 }
 
@@ -109,12 +109,12 @@ func makeAsBool(_ *builder, c *callInfo) (kernel, traits, error) {
 			case "false":
 				return false, true, nil
 			}
-			return nil, false, fmt.Errorf("Can't parse %s as Boolean.", x)
+			return nil, false, known("Can't parse %s as Boolean.", x)
 		}
 		if f, ok := value.Float(t.val); ok {
 			return f != 0 && !value.IsNaN(t.val), true, nil
 		}
-		return nil, false, fmt.Errorf("Can't parse %s as Boolean.", javaName(t.val))
+		return nil, false, known("Can't parse %s as Boolean.", javaName(t.val))
 	}), traits{}, c.arity(0, 0)
 }
 
@@ -140,7 +140,7 @@ func makeAsNumber(_ *builder, c *callInfo) (kernel, traits, error) {
 		}
 		out, ok := numberTypes()[to](v)
 		if !ok {
-			return nil, false, fmt.Errorf("Can't convert number of type %s to %s due to overflow.", javaName(v), javaTypes[to])
+			return nil, false, known("Can't convert number of type %s to %s due to overflow.", javaName(v), javaTypes[to])
 		}
 		return out, true, nil
 	}), traits{}, nil
@@ -163,13 +163,13 @@ func asNumber(v any) (any, error) {
 	if value.IsNumber(v) {
 		return v, nil
 	}
-	return nil, fmt.Errorf("Can't parse type %s as number.", javaName(v))
+	return nil, known("Can't parse type %s as number.", javaName(v))
 }
 
 // parseNumber reads an integer, decimal or hexadecimal, of the smallest type from
 // Integer up, or a number with a point.
 func parseNumber(s string) (any, error) {
-	bad := fmt.Errorf("Can't parse string '%s' as number.", s)
+	bad := known("Can't parse string '%s' as number.", s)
 	if len(s) > value.MaxDigits {
 		return nil, bad
 	}

@@ -1,8 +1,6 @@
 package traversal
 
 import (
-	"fmt"
-
 	"github.com/skerrydb/skerry/graph/value"
 )
 
@@ -22,9 +20,9 @@ func makeGroup(b *builder, c *callInfo) (kernel, traits, error) {
 	case err != nil:
 		return nil, traits{}, err
 	case g.count && len(bys) > 1:
-		return nil, traits{}, fmt.Errorf("GroupCount step can only have one by modulator")
+		return nil, traits{}, known("GroupCount step can only have one by modulator")
 	case len(bys) > 2:
-		return nil, traits{}, fmt.Errorf("The key and value traversals for group()-step have already been set")
+		return nil, traits{}, known("The key and value traversals for group()-step have already been set")
 	}
 	if len(bys) > 0 {
 		g.key = bys[0]

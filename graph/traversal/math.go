@@ -42,32 +42,34 @@ func makeMath(b *builder, c *callInfo) (kernel, traits, error) {
 	return mapping(func(r *run, t traverser) (any, bool, error) {
 		vars := map[string]float64{}
 		for i, name := range names {
-			v, ok := t.val, true
-			if name != "_" {
-				var err error
-				if v, ok, err = r.selected(t, name, value.PopLast); err != nil || !ok {
-					if err == nil {
-						err = fmt.Errorf("nothing has the label %q", name)
-					}
-					return nil, false, err
-				}
-			}
-			if len(bys) > 0 {
-				moved := t
-				moved.val = v
-				var err error
-				if v, ok, err = bys[i%len(bys)].value(r, moved); err != nil || !ok {
-					return nil, false, err
-				}
-			}
-			n, ok := value.Float(v)
-			if !ok {
-				return nil, false, fmt.Errorf("the variable %q must be a number, not %s", name, value.Describe(v))
+			n, ok, err := r.variable(t, name, bys, i)
+			if err != nil || !ok {
+				return nil, false, err
 			}
 			vars[name] = n
 		}
 		return f(vars), true, nil
 	}), traits{}, err
+}
+
+// variable returns the value of the i-th variable of a formula.
+func (r *run) variable(t traverser, name string, bys []*by, i int) (n float64, ok bool, err error) {
+	if name != "_" {
+		if t.val, ok, err = r.selected(t, name, value.PopLast); err != nil {
+			return 0, false, err
+		} else if !ok {
+			return 0, false, fmt.Errorf("nothing has the label %q", name)
+		}
+	}
+	if len(bys) > 0 {
+		if t.val, ok, err = bys[i%len(bys)].value(r, t); err != nil || !ok {
+			return 0, false, err
+		}
+	}
+	if n, ok = value.Float(t.val); !ok {
+		return 0, false, fmt.Errorf("the variable %q must be a number, not %s", name, value.Describe(t.val))
+	}
+	return n, true, nil
 }
 
 func parseFormula(text string) (formula, []string, error) {

@@ -441,9 +441,9 @@ func (m *merge) vertexOnly(r *run, what *value.Map, yield func(any) error) error
 }
 
 // needEnd returns the vertex for one end of a new edge.
-func (m *merge) needEnd(r *run, t traverser, what *value.Map, dir value.Enum, known *graph.Vertex, option *operand) (*graph.Vertex, error) {
-	if known != nil {
-		return known, nil
+func (m *merge) needEnd(r *run, t traverser, what *value.Map, dir value.Enum, found *graph.Vertex, option *operand) (*graph.Vertex, error) {
+	if found != nil {
+		return found, nil
 	}
 	v, given, err := m.end(r, t, what, dir, option)
 	switch {
@@ -453,12 +453,12 @@ func (m *merge) needEnd(r *run, t traverser, what *value.Map, dir value.Enum, kn
 		return v, nil
 	case given:
 		asked, _ := what.Get(dir)
-		return nil, fmt.Errorf("Vertex id could not be resolved from mergeE: %s", value.Text(asked))
+		return nil, known("Vertex id could not be resolved from mergeE: %s", value.Text(asked))
 	}
 	if value.KindOf(t.val) == value.KindVertex && m.what != nil {
 		return r.vertexOf(t.val)
 	}
-	return nil, fmt.Errorf("Out Vertex not specified in edge properties: the map needs Direction.%s", dir.Name)
+	return nil, known("Out Vertex not specified in edge properties: the map needs Direction.%s", dir.Name)
 }
 
 // search calls yield with the edges that a map could mean.

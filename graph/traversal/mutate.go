@@ -55,7 +55,7 @@ func labelOf(v any) (string, error) {
 		return "", fmt.Errorf("a label must be a string, and not empty, not %s", value.Describe(v))
 	}
 	if strings.HasPrefix(s, "~") {
-		return "", fmt.Errorf("Label can not be a hidden key: %s", s)
+		return "", known("Label can not be a hidden key: %s", s)
 	}
 	return s, nil
 }
@@ -258,19 +258,19 @@ func (r *run) end(o *operand, t traverser, name string) (*graph.Vertex, error) {
 			return nil, err
 		}
 		if !ok {
-			return nil, fmt.Errorf("The value given to addE(String).%s() must resolve to a Vertex or the ID of a Vertex present in the graph. The provided value does not match any vertices in the graph", name)
+			return nil, known("The value given to addE(String).%s() must resolve to a Vertex or the ID of a Vertex present in the graph. The provided value does not match any vertices in the graph", name)
 		}
 		v = got
 	}
 	if value.KindOf(v) != value.KindVertex {
 		if value.KindOf(v) != 0 || v == nil {
-			return nil, fmt.Errorf("The value given to addE(String).%s() must resolve to a Vertex or the ID of a Vertex present in the graph, not %s", name, value.Describe(v))
+			return nil, known("The value given to addE(String).%s() must resolve to a Vertex or the ID of a Vertex present in the graph, not %s", name, value.Describe(v))
 		}
 		v = &value.Vertex{ID: v}
 	}
 	found, err := r.vertexOf(v)
 	if err == nil && found == nil {
-		err = fmt.Errorf("The value given to addE(String).%s() must resolve to a Vertex or the ID of a Vertex present in the graph. The provided value does not match any vertices in the graph", name)
+		err = known("The value given to addE(String).%s() must resolve to a Vertex or the ID of a Vertex present in the graph. The provided value does not match any vertices in the graph", name)
 	}
 	return found, err
 }
@@ -435,7 +435,7 @@ func (r *run) setOne(on any, cardinality *value.Enum, key, val any, metas []valu
 		return err
 	case value.KindEdge:
 		if cardinality != nil && c != graph.Single || len(metas) > 0 {
-			return fmt.Errorf("Property cardinality can only be set for a Vertex but the traversal encountered an edge for key: %s", name)
+			return known("Property cardinality can only be set for a Vertex but the traversal encountered an edge for key: %s", name)
 		}
 		e, err := r.edgeOf(on)
 		if e == nil || err != nil {
@@ -518,7 +518,7 @@ func checkKey(key string) error {
 		return fmt.Errorf("a key must not be empty")
 	}
 	if strings.HasPrefix(key, "~") {
-		return fmt.Errorf("Property key can not be a hidden key: %s", key)
+		return known("Property key can not be a hidden key: %s", key)
 	}
 	return nil
 }

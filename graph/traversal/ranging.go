@@ -44,7 +44,7 @@ func makeRange(_ *builder, c *callInfo) (kernel, traits, error) {
 		}
 	}
 	if err == nil && w.high != -1 && w.low > w.high {
-		err = fmt.Errorf("Not a legal range: [%d, %d]", w.low, w.high)
+		err = known("Not a legal range: [%d, %d]", w.low, w.high)
 	}
 	if err != nil || local {
 		return mapping(func(_ *run, t traverser) (any, bool, error) { return w.local(t.val) }), traits{}, err

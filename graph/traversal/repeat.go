@@ -66,7 +66,7 @@ func makeRepeat(b *builder, c *callInfo) (kernel, traits, error) {
 	}
 	var err error
 	if t, ok := body.(*gremlin.Traversal); ok && len(t.Steps) > 0 && t.Steps[0].Name == "inject" {
-		return nil, traits{}, fmt.Errorf("The parent of inject()-step can not be repeat()-step")
+		return nil, traits{}, known("The parent of inject()-step can not be repeat()-step")
 	}
 	if rep.body, err = b.child(body); err != nil {
 		return nil, traits{}, err

@@ -218,7 +218,7 @@ func (b *builder) verification(s gremlin.Strategy) error {
 // checkEdges refuses steps along edges without labels, if a strategy says so.
 func (b *builder) checkEdges(step string, labels []string) error {
 	if b.labelledEdges && len(labels) == 0 {
-		return fmt.Errorf("The provided traversal contains a vertex step without any specified edge label: %s()", step)
+		return known("The provided traversal contains a vertex step without any specified edge label: %s()", step)
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (b *builder) checkEdges(step string, labels []string) error {
 // checkKey refuses keys of properties that are reserved.
 func (b *builder) checkKey(key any) error {
 	if slices.ContainsFunc(b.reserved, func(k any) bool { return value.Equal(k, key) }) {
-		return fmt.Errorf("The provided traversal contains a step that is setting a property key to a reserved word: %s", value.Text(key))
+		return known("The provided traversal contains a step that is setting a property key to a reserved word: %s", value.Text(key))
 	}
 	return nil
 }

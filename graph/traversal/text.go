@@ -97,9 +97,9 @@ func makeText(_ *builder, c *callInfo) (kernel, traits, error) {
 			return do(x, c.Args), nil
 		}
 		if local {
-			return nil, fmt.Errorf("The %s(local) step can only take string or list of strings, encountered %s", c.Name, javaName(v))
+			return nil, known("The %s(local) step can only take string or list of strings, encountered %s", c.Name, javaName(v))
 		}
-		return nil, fmt.Errorf("The %s() step can only take string as argument, encountered %s", c.Name, javaName(v))
+		return nil, known("The %s() step can only take string as argument, encountered %s", c.Name, javaName(v))
 	}
 	return mapping(func(_ *run, t traverser) (any, bool, error) {
 		items, ok := iterable(t.val)
@@ -143,7 +143,7 @@ func makeAsString(_ *builder, c *callInfo) (kernel, traits, error) {
 	local := c.scope()
 	one := func(v any) (any, error) {
 		if v == nil {
-			return nil, fmt.Errorf("Can't parse null as String.")
+			return nil, known("Can't parse null as String.")
 		}
 		return value.Text(v), nil
 	}
@@ -185,7 +185,7 @@ func makeConcat(b *builder, c *callInfo) (kernel, traits, error) {
 		add := func(v interface{}) error {
 			s, ok := v.(string)
 			if !ok && v != nil {
-				return fmt.Errorf("String concat() can only take string as argument, encountered %s", javaName(v))
+				return known("String concat() can only take string as argument, encountered %s", javaName(v))
 			}
 			if any = any || ok; out.Len()+len(s) > MaxString {
 				return fmt.Errorf("the text has more than %d bytes (MaxString)", MaxString)

@@ -263,6 +263,14 @@ func (r *run) label(t traverser, labels []string) traverser {
 	return t
 }
 
+// known returns an error with the text that other Gremlin servers have: programs,
+// and the tests of TinkerPop, look for it.
+func known(format string, args ...any) error { return knownError(fmt.Sprintf(format, args...)) }
+
+type knownError string
+
+func (e knownError) Error() string { return string(e) }
+
 // fail returns err as the error of a step.
 func (s *step) fail(err error) error {
 	if err == nil || err == errDone || err == errStopped {
