@@ -94,7 +94,8 @@ type Tx struct {
 }
 
 // Begin returns the graph with a name within tx, in which fn of Update or View
-// runs. Whoever calls it calls End last.
+// runs. writes: something may write in tx, to the graph or to other keys, so that what
+// is read must be copied. Whoever calls Begin calls End last.
 func Begin(tx engine.Tx, name string, writes bool) (*Tx, error) {
 	num, err := graphNumber(tx, name)
 	if err != nil {
