@@ -1,7 +1,9 @@
 package traversal
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/skerrydb/skerry/graph/value"
@@ -97,3 +99,25 @@ func (p *profile) metrics(main *plan) *value.TraversalMetrics {
 
 // text returns the step as it was written.
 func (s *step) text() string { return s.call.Call.String() }
+
+// Explain returns the steps of a plan as they will be carried out, one a line.
+func (p *Plan) Explain() string {
+	var b strings.Builder
+	for _, s := range p.main.steps {
+		b.WriteString(s.text())
+		if e, ok := s.kernel.(*elements); ok {
+			switch {
+			case e.byID:
+				b.WriteString("  by id")
+			case len(e.tests) > 0:
+				b.WriteString("  by an index, if there is one for the tests that follow")
+			default:
+				b.WriteString("  all")
+			}
+		}
+		b.WriteByte('\n')
+	}
+	paths := map[pathUse]string{noPaths: "no history", labelledPaths: "the labelled part of their history", fullPaths: "their whole history"}
+	fmt.Fprintf(&b, "Traversers keep %s.\n", paths[p.source.paths])
+	return b.String()
+}
