@@ -79,7 +79,8 @@ func (r *run) bestLookup(kind value.Kind, tests []*hasTest) (best *lookup, err e
 		return nil, err
 	}
 	for _, ix := range all {
-		if ix.On != kind || ix.Filling || ix.Label != "" && !asksLabel(tests, ix.Label) {
+		if ix.On != kind || ix.Filling || ix.Label != "" && !asksLabel(tests, ix.Label) ||
+			slices.ContainsFunc(ix.Keys, func(key string) bool { return !asksKey(tests, key) }) {
 			continue
 		}
 		l := &lookup{index: ix}
@@ -102,6 +103,16 @@ func asksLabel(tests []*hasTest, label string) bool {
 			return false
 		}
 		return (t.pred.name == "eq" || t.pred.name == "within") && t.pred.args[0] == label
+	})
+}
+
+// asksKey reports whether the tests let only elements pass that have a property with
+// a value that indexes have. An index of several keys lacks all others.
+func asksKey(tests []*hasTest, key string) bool {
+	names := []string{"eq", "within", "gt", "gte", "lt", "lte", "between", "inside", "startingWith"}
+	return slices.ContainsFunc(tests, func(t *hasTest) bool {
+		return t.token == nil && t.key == key && t.pred != nil && slices.Contains(names, t.pred.name) &&
+			!slices.ContainsFunc(t.pred.args, func(a any) bool { _, ok := graph.AppendIndexKey(nil, a); return !ok })
 	})
 }
 

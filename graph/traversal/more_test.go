@@ -246,6 +246,7 @@ func TestStop(t *testing.T) {
 	}
 	n := 0
 	_, err = db.View(t.Context(), engine.Read{}, graph.Default, func(tx *graph.Tx) error {
+		n = 0
 		return plan.Run(t.Context(), tx, traversal.Options{}, func(any, int64) error {
 			n++
 			return errUndo
@@ -287,5 +288,27 @@ func TestProfile(t *testing.T) {
 	want := []string{`V() 8`, `hasLabel("city") 5`, `out() 5`, `count() 1`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestIndexOfSeveralKeys: an index lacks elements that lack one of its keys, so that
+// it does not answer tests of the others alone.
+func TestIndexOfSeveralKeys(t *testing.T) {
+	db := open(t)
+	if err := db.AddIndex(t.Context(), graph.Default, graph.Index{On: value.KindVertex, Label: "city", Keys: []string{"country", "founded"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(t.Context(), db, "g.V('bergen').property('founded', 1070)", traversal.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"g.V().has('city', 'country', 'no').count()":                                        "4",
+		"g.V().has('city', 'country', 'no').has('founded', gt(1000)).count()":               "1",
+		"g.V().has('city', 'country', 'no').has('founded', neq('x')).count()":               "1",
+		"g.V().has('city', 'country', 'no').has('founded', within(1070, 1)).values('name')": "Bergen",
+	} {
+		if got, err := run(t.Context(), db, text, traversal.Options{}); err != nil || !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %q, %v; want %s", text, got, err, want)
+		}
 	}
 }
