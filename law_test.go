@@ -84,6 +84,11 @@ var law = map[string]may{
 	"series/chunk": {tests: "ci/seed"},
 	"series":       {code: "engine feed keyspace series/chunk", tests: "ci/eventually ci/logbuf ci/seed engine/embedded engine/testengine journal/memfs"},
 
+	"graph/value":     {tests: "ci/seed"},
+	"graph/gremlin":   {code: "graph/value"},
+	"graph":           {code: "engine graph/value keyspace", tests: "ci/seed engine/enginetest engine/testengine"},
+	"graph/traversal": {code: "engine graph graph/gremlin graph/value", tests: "ci/seed engine/testengine"},
+
 	// the tiers are leaves; sources and feeds on databases import cache
 	"cache":          {code: "cache/disk cache/memory engine feed", tests: "ci/eventually ci/seed engine/testengine"},
 	"cache/memory":   {tests: "ci/seed"},
@@ -138,6 +143,12 @@ var law = map[string]may{
 	// the face of series
 	"web/timeseries":           {code: "engine series web web/problem web/timeseries/lineproto", tests: ". ci/eventually ci/seed engine/embedded engine/testengine"},
 	"web/timeseries/lineproto": {tests: "ci/seed"},
+
+	// the face of graph for drivers: connections, and the two forms in which they send values
+	"web/gremlin":             {code: "graph/gremlin graph/value web/gremlin/graphbinary web/gremlin/graphson web/gremlin/message web/requestid github.com/coder/websocket"},
+	"web/gremlin/graphbinary": {code: "graph/gremlin graph/value web/gremlin/message"},
+	"web/gremlin/graphson":    {code: "graph/gremlin graph/value web/gremlin/message"},
+	"web/gremlin/message":     {code: "graph/value"},
 
 	// the same for Prometheus's clients, with its query engine
 	"web/prometheus": {code: "engine series web web/problem github.com/klauspost/compress/snappy github.com/prometheus/prometheus/...", tests: "engine/testengine"},

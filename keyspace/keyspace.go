@@ -15,6 +15,7 @@ const (
 	KVGraves = 'y' // when tombstones of kv may be cleared
 	Records  = 'r' // collections, their records, and the history of these
 	Series   = 's' // collections of series, their samples and definitions
+	Graphs   = 'g' // graphs: their elements, indexes and names
 )
 
 // Spaces of kv. Those from 0 to 15 are the databases of Redis clients, those up to LastApplication
@@ -38,6 +39,7 @@ func Prefixes() map[byte]string {
 		KVGraves: "kv",
 		Records:  "record",
 		Series:   "series",
+		Graphs:   "graph",
 	}
 }
 

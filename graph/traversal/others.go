@@ -1,0 +1,19 @@
+package traversal
+
+import (
+	"fmt"
+)
+
+// others has the makers of the steps that are of no other kind.
+func others() map[string]maker {
+	return map[string]maker{
+		"math": makeMath, "subgraph": makeSubgraph,
+		"call": refuses("there are no services to call"),
+		"io":   refuses("files of the server are not read or written by a traversal; use import and export"),
+	}
+}
+
+// refuses makes a step that is known and not supported.
+func refuses(why string) maker {
+	return func(*builder, *callInfo) (kernel, traits, error) { return nil, traits{}, fmt.Errorf("%s", why) }
+}

@@ -1,0 +1,272 @@
+package gremlin
+
+import (
+	"context"
+	"time"
+)
+
+// session is a transaction of several requests of one connection. Its requests
+// take turns, in the order in which they were read. A session whose transaction
+// was rolled back by the server answers every request with the reason, until the
+// client rolls back or closes it.
+type session struct {
+	c  *conn
+	id string
+
+	tx Session // owned by the turn; nil: no transaction is open
+
+	// c.mu guards what follows.
+	last   chan struct{} // closed at the end of the last turn
+	active int           // turns that have not ended
+	lost   *Error        // why the transaction was rolled back
+	gone   bool          // from c.sessions
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	idle   *time.Timer // runs while there is no turn
+	life   *time.Timer // runs while a transaction is open
+}
+
+// turn is a place in the queue of a session.
+type turn struct {
+	s         *session
+	prev, own chan struct{}
+}
+
+// queue returns the next turn of a session, which is made if there is none. If the
+// request is to close a session that there is not, the turn is nil.
+func (c *conn) queue(id string, closing bool) (*turn, *Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.sessions[id]
+	if s == nil {
+		if closing {
+			return nil, nil
+		}
+		if len(c.sessions) >= c.h.o.SessionsEach {
+			return nil, errorf(StatusTooMany, "a connection has at most %d sessions", c.h.o.SessionsEach)
+		}
+		if c.h.sessions.Add(1) > int64(c.h.o.MaxSessions) {
+			c.h.sessions.Add(-1)
+			return nil, errorf(StatusTooMany, "the server has at most %d sessions", c.h.o.MaxSessions)
+		}
+		s = &session{c: c, id: id, last: make(chan struct{})}
+		close(s.last)
+		s.renew()
+		s.idle = time.AfterFunc(c.h.o.SessionIdle, s.idled)
+		s.life = time.AfterFunc(c.h.o.SessionLife, s.outlived)
+		s.life.Stop()
+		c.sessions[id] = s
+	}
+	return s.queue(), nil
+}
+
+// queue returns the next turn. c.mu is held.
+func (s *session) queue() *turn {
+	t := &turn{s: s, prev: s.last, own: make(chan struct{})}
+	s.last = t.own
+	s.active++
+	s.idle.Stop()
+	return t
+}
+
+// renew makes the context of the next transaction. c.mu is held.
+func (s *session) renew() { s.ctx, s.cancel = context.WithCancelCause(s.c.ctx) }
+
+// wait waits for the turn. It reports false if the connection has ended.
+func (t *turn) wait(ctx context.Context) bool {
+	select {
+	case <-t.prev:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (t *turn) end() {
+	c := t.s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(t.own)
+	if t.s.active--; t.s.active == 0 && !t.s.gone {
+		t.s.idle.Reset(c.h.o.SessionIdle)
+	}
+}
+
+// context returns the context of the transaction, or ctx if it was lost.
+func (s *session) context(ctx context.Context) context.Context {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.lost != nil {
+		return ctx
+	}
+	return s.ctx
+}
+
+// run does what a request asks for. The caller has the turn.
+func (s *session) run(ctx context.Context, w *work, yield func(any, int64) error) error {
+	if lost := s.reason(w.tx == "rollback" || w.close); lost != nil {
+		return lost
+	}
+	switch {
+	case w.close:
+		s.rollback()
+		s.remove()
+		return nil
+	case w.tx == "commit" || w.tx == "rollback":
+		return s.end(ctx, w.tx == "commit")
+	}
+	if err := s.begin(w); err != nil || w.tx == "begin" {
+		return err
+	}
+	completed := false
+	defer func() {
+		if !completed { // it panicked
+			s.rollback()
+		}
+	}()
+	err := s.tx.Submit(ctx, w.req, yield)
+	completed = true
+	if !w.managed {
+		return err
+	}
+	if err != nil {
+		s.rollback()
+		return err
+	}
+	return s.end(ctx, true)
+}
+
+// reason returns why the transaction was lost, which forget makes good.
+func (s *session) reason(forget bool) *Error {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.gone && !forget {
+		return errorf(StatusInvalid, "the session was closed")
+	}
+	if s.lost != nil && forget {
+		s.lost = nil
+		s.renew()
+	}
+	return s.lost
+}
+
+// begin opens the transaction if there is none.
+func (s *session) begin(w *work) error {
+	if s.tx != nil {
+		return nil
+	}
+	s.c.mu.Lock()
+	ctx := s.ctx
+	s.c.mu.Unlock()
+	r := w.req
+	r.Traversal, r.End, r.N = nil, "", -1
+	tx, err := s.c.h.o.Backend.Begin(ctx, r)
+	if err != nil {
+		return err
+	}
+	s.tx = tx
+	s.life.Reset(s.c.h.o.SessionLife)
+	return nil
+}
+
+// end commits the transaction or rolls it back, if there is one.
+func (s *session) end(ctx context.Context, commit bool) error {
+	tx := s.tx
+	if tx == nil {
+		return nil
+	}
+	s.tx = nil
+	s.life.Stop()
+	if commit {
+		return tx.Commit(ctx)
+	}
+	return tx.Rollback(ctx)
+}
+
+// rollback rolls the transaction back for the server, whose log has an error.
+func (s *session) rollback() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.c.ctx), rollbackTimeout)
+	defer cancel()
+	err := s.c.h.guard(ctx, func(ctx context.Context) error { return s.end(ctx, false) })
+	if err != nil {
+		s.c.h.o.Log.Error("roll back a Gremlin session", "err", err)
+	}
+}
+
+// idled ends a session that has had no requests for long.
+func (s *session) idled() {
+	s.c.mu.Lock()
+	if s.active > 0 || s.gone || s.lost != nil {
+		s.c.mu.Unlock()
+		return
+	}
+	if s.tx == nil { // nobody has a turn
+		s.forget()
+		s.c.mu.Unlock()
+		return
+	}
+	s.lose("it had no requests for %v", s.c.h.o.SessionIdle)
+}
+
+// outlived ends a transaction that was open for long.
+func (s *session) outlived() {
+	s.c.mu.Lock()
+	if s.gone || s.lost != nil {
+		s.c.mu.Unlock()
+		return
+	}
+	s.lose("it was open for %v", s.c.h.o.SessionLife)
+}
+
+// lose stops what runs in the session and rolls it back. c.mu is held and is
+// unlocked.
+func (s *session) lose(format string, limit time.Duration) {
+	if s.c.ctx.Err() != nil { // the connection ends the session
+		s.c.mu.Unlock()
+		return
+	}
+	s.lost = errorf(StatusInternal, "the session's transaction was rolled back: "+format, limit)
+	s.cancel(s.lost)
+	t := s.queue()
+	s.c.mu.Unlock()
+	<-t.prev
+	s.rollback()
+	t.end()
+}
+
+// remove takes the session from its connection.
+func (s *session) remove() {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.forget()
+}
+
+// forget is remove with c.mu held.
+func (s *session) forget() {
+	if s.gone {
+		return
+	}
+	s.gone = true
+	s.idle.Stop()
+	s.life.Stop()
+	s.cancel(nil)
+	delete(s.c.sessions, s.id)
+	s.c.h.sessions.Add(-1)
+}
+
+// endSessions rolls back what the connection has left open. Its requests have
+// ended.
+func (c *conn) endSessions() {
+	c.mu.Lock()
+	var open []*turn
+	for _, s := range c.sessions {
+		open = append(open, s.queue())
+	}
+	c.mu.Unlock()
+	for _, t := range open {
+		<-t.prev
+		t.s.rollback()
+		t.s.remove()
+		t.end()
+	}
+}
