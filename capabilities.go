@@ -9,6 +9,7 @@ import (
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/feed"
+	"github.com/skerrydb/skerry/graph"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/proc"
@@ -41,6 +42,7 @@ func capabilities() []func(s *Server) (capability, error) {
 		(*Server).openProcedures,
 		(*Server).openRecords,
 		(*Server).openSeries,
+		(*Server).openGraphs,
 		(*Server).openCaches,
 		(*Server).openUsers,
 		(*Server).openSessions,
@@ -60,6 +62,7 @@ type Services struct {
 	Procedures *proc.Set
 	Records    *record.DB     // fails if the engine cannot have records
 	Series     *series.DB     // fails if the engine cannot have time series
+	Graphs     *graph.DB      // fails if the engine cannot have graphs
 	Sessions   *session.Store // of this application
 	Global     *session.Store // shared by all applications on the same data
 	Mail       mail.Sender    // nil if there is none

@@ -20,6 +20,8 @@ type Connections struct {
 	Admin int // of the admin listener
 	Plain int // of plain HTTP, for the CA
 
+	Gremlin int // of Gremlin drivers
+
 	// In a cluster: connections from other nodes, connections that have not yet proved to be from one, and
 	// connections to the leader that forward commands of Redis clients.
 	Nodes, NodeGuests, Upstreams int
@@ -30,6 +32,8 @@ const (
 	DefaultMaxHTTP  = 32_768 // connections of the HTTP listener
 	DefaultMaxAdmin = 1024   // connections of the admin listener
 	DefaultMaxPlain = 1024   // connections of plain HTTP
+
+	DefaultMaxGremlin = 1024 // connections of Gremlin drivers
 )
 
 const (
@@ -52,13 +56,13 @@ func ConnectionsFor(files int, cluster bool) (Connections, error) {
 	if !cluster {
 		return Connections{
 			HTTP: share(40, DefaultMaxHTTP), RESP: share(40, resp.DefaultMaxClients),
-			Admin: share(8, DefaultMaxAdmin), Plain: share(4, DefaultMaxPlain),
+			Admin: share(8, DefaultMaxAdmin), Plain: share(4, DefaultMaxPlain), Gremlin: share(6, DefaultMaxGremlin),
 		}, nil
 	}
 	const maxNodes, maxNodeGuests = 1024, 256 // the defaults of package peer
 	return Connections{
 		HTTP: share(28, DefaultMaxHTTP), RESP: share(28, resp.DefaultMaxClients),
-		Admin: share(6, DefaultMaxAdmin), Plain: share(3, DefaultMaxPlain),
+		Admin: share(6, DefaultMaxAdmin), Plain: share(3, DefaultMaxPlain), Gremlin: share(5, DefaultMaxGremlin),
 		Nodes: share(15, maxNodes), NodeGuests: share(4, maxNodeGuests), Upstreams: share(8, resp.MaxUpstreams),
 	}, nil
 }
@@ -80,7 +84,7 @@ func (s *Server) limitConnections() error {
 	}
 	c := &s.o.Connections
 	for _, n := range []struct{ given, def *int }{
-		{&c.HTTP, &def.HTTP}, {&c.RESP, &def.RESP}, {&c.Admin, &def.Admin}, {&c.Plain, &def.Plain}, {&c.Upstreams, &def.Upstreams},
+		{&c.HTTP, &def.HTTP}, {&c.RESP, &def.RESP}, {&c.Admin, &def.Admin}, {&c.Plain, &def.Plain}, {&c.Gremlin, &def.Gremlin}, {&c.Upstreams, &def.Upstreams},
 	} {
 		if *n.given < 0 {
 			return engine.Errorf(engine.CodeInvalid, "skerry: Connections has a negative number")
@@ -99,7 +103,7 @@ const httpFull = `{"type":"about:blank","title":"Service Unavailable","status":5
 // gated bounds the connections of an HTTP listener and wraps the handler of srv. When the listener is full, it
 // closes a connection without a request under way for each new one.
 func (s *Server) gated(name string, l net.Listener, srv *http.Server) net.Listener {
-	most := map[string]int{"http": s.o.Connections.HTTP, "admin": s.o.Connections.Admin, "plain HTTP": s.o.Connections.Plain}[name]
+	most := map[string]int{"http": s.o.Connections.HTTP, "admin": s.o.Connections.Admin, "plain HTTP": s.o.Connections.Plain, "gremlin": s.o.Connections.Gremlin}[name]
 	o := gate.Options{Name: name, Max: most, Kept: min(most/16, 8), Logger: s.o.Logger}
 	if srv.TLSConfig == nil {
 		o.Refusal = fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(httpFull), httpFull)

@@ -43,20 +43,22 @@ var law = map[string]may{
 
 	// the contract
 	"engine":            {tests: "engine"},
+	"engine/overlay":    {code: "btree engine"},
+	"engine/optimistic": {code: "btree engine engine/overlay", tests: "engine/embedded engine/enginetest engine/testengine journal/memfs"},
 	"engine/enginetest": {code: "ci/eventually engine workload", tests: "engine/embedded"},
 
 	// the way to the leader
 	"forward": {code: "engine"},
 
 	// engines
-	"engine/postgres":        {code: "btree engine github.com/jackc/pgx/v5/... github.com/jackc/pgx/v5", tests: "ci/eventually ci/pgserver ci/seed engine/enginetest"},
+	"engine/postgres":        {code: "btree engine engine/overlay github.com/jackc/pgx/v5/... github.com/jackc/pgx/v5", tests: "ci/eventually ci/pgserver ci/seed engine/enginetest"},
 	"engine/postgres/tables": {code: "engine record/expr record/keys record/query record/schema record/value github.com/jackc/pgx/v5", tests: "ci/eventually ci/pgserver ci/seed engine/postgres engine/testengine feed github.com/jackc/pgx/v5/pgconn record"},
 	"engine/postgres/adopt":  {code: "engine engine/postgres engine/postgres/tables github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn record/schema", tests: "ci/pgserver ci/seed record record/keys"},
 	"engine/embedded":        {code: "engine btree journal peer raft spill", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
 	// the engine of the tests of capabilities, which names engines so that those need not
 	"engine/cassandra":  {code: "engine github.com/apache/cassandra-gocql-driver/v2", tests: "ci/cassandraserver ci/certs ci/eventually ci/ports engine/enginetest"},
-	"engine/redis":      {code: "engine btree github.com/redis/rueidis", tests: "ci/eventually ci/redisserver engine/enginetest"},
+	"engine/redis":      {code: "engine engine/overlay btree github.com/redis/rueidis", tests: "ci/eventually ci/redisserver engine/enginetest"},
 	"engine/testengine": {code: "ci/cassandraserver ci/pgserver ci/redisserver engine engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis journal/memfs"},
 	// the same for records, which tables imports
 	"engine/testengine/recordengine": {code: "engine engine/postgres engine/postgres/tables engine/testengine record/keys"},
@@ -84,10 +86,15 @@ var law = map[string]may{
 	"series/chunk": {tests: "ci/seed"},
 	"series":       {code: "engine feed keyspace series/chunk", tests: "ci/eventually ci/logbuf ci/seed engine/embedded engine/testengine journal/memfs"},
 
-	"graph/value":     {tests: "ci/seed"},
-	"graph/gremlin":   {code: "graph/value"},
-	"graph":           {code: "engine graph/value keyspace", tests: "ci/seed engine/enginetest engine/testengine"},
-	"graph/traversal": {code: "engine graph graph/gremlin graph/value", tests: "ci/seed engine/testengine"},
+	"graph/value":       {tests: "ci/seed"},
+	"graph/gremlin":     {code: "graph/value"},
+	"graph/files":       {code: "engine graph graph/graphson graph/message graph/value", tests: "ci/seed engine/testengine"},
+	"graph/message":     {code: "graph/value"},
+	"graph/graphson":    {code: "graph/gremlin graph/message graph/value"},
+	"graph/graphbinary": {code: "graph/gremlin graph/message graph/value"},
+	"graph":             {code: "engine graph/value keyspace", tests: "ci/seed engine/enginetest engine/testengine"},
+	"graph/gql":         {code: "graph/value"},
+	"graph/traversal":   {code: "engine graph graph/gql graph/gremlin graph/value", tests: "ci/seed engine/testengine"},
 
 	// the tiers are leaves; sources and feeds on databases import cache
 	"cache":          {code: "cache/disk cache/memory engine feed", tests: "ci/eventually ci/seed engine/testengine"},
@@ -144,11 +151,10 @@ var law = map[string]may{
 	"web/timeseries":           {code: "engine series web web/problem web/timeseries/lineproto", tests: ". ci/eventually ci/seed engine/embedded engine/testengine"},
 	"web/timeseries/lineproto": {tests: "ci/seed"},
 
-	// the face of graph for drivers: connections, and the two forms in which they send values
-	"web/gremlin":             {code: "graph/gremlin graph/value web/gremlin/graphbinary web/gremlin/graphson web/gremlin/message web/requestid github.com/coder/websocket"},
-	"web/gremlin/graphbinary": {code: "graph/gremlin graph/value web/gremlin/message"},
-	"web/gremlin/graphson":    {code: "graph/gremlin graph/value web/gremlin/message"},
-	"web/gremlin/message":     {code: "graph/value"},
+	// the face of graph for drivers
+	"web/gremlin": {code: "graph/gremlin graph/value graph/graphbinary graph/graphson graph/message web/requestid github.com/coder/websocket"},
+
+	"web/graphs": {code: "engine engine/optimistic graph graph/gremlin graph/traversal graph/value web/gremlin", tests: "ci/daemon ci/npm ci/pip ci/tinkerpop engine/testengine graph/files"},
 
 	// the same for Prometheus's clients, with its query engine
 	"web/prometheus": {code: "engine series web web/problem github.com/klauspost/compress/snappy github.com/prometheus/prometheus/...", tests: "engine/testengine"},
@@ -171,7 +177,7 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth cache engine feed gate keyspace kv mail proc record record/keys record/schema resp series session transfer web web/acme web/api web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
+	".": {code: "auth cache engine feed gate graph keyspace kv mail proc record record/keys record/schema resp series session transfer web web/acme web/api web/gremlin web/graphs web/hostname web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
 	"cli": {
 		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/cassandra engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
 		tests: "auth ci/cassandraserver ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes

@@ -52,14 +52,17 @@ type Options struct {
 	// profiles.
 	Admin string
 
+	// Gremlin is the address for Gremlin drivers, which find the graphs at /gremlin; see DefaultGremlin. "" is Off.
+	Gremlin string
+
 	// Databases is how many databases clients of the Redis protocol can select, from DefaultDatabases to
 	// MaxDatabases; 0 is DefaultDatabases. Database n is key space n of kv. A number above the default opens
 	// the key spaces of the application and its procedures to every such client.
 	Databases int
 
-	// HTTPListener, RESPListener and AdminListener, if set, are used instead of opening listeners. The Server
-	// closes them, even when Open fails.
-	HTTPListener, RESPListener, AdminListener net.Listener
+	// HTTPListener, RESPListener, AdminListener and GremlinListener, if set, are used instead of opening listeners.
+	// The Server closes them, even when Open fails.
+	HTTPListener, RESPListener, AdminListener, GremlinListener net.Listener
 
 	// Web describes the application that HTTP serves.
 	Web Web
@@ -138,6 +141,7 @@ type Server struct {
 	http     net.Listener
 	resp     net.Listener
 	admin    net.Listener
+	gremlin  net.Listener
 	plain    net.Listener // for the CA; see Certificates
 	ordered  *tls.Config  // with the certificates from the CA; nil: none are ordered
 	services *Services
@@ -166,7 +170,7 @@ type part struct {
 // listeners are open when Open returns, but no request is served before Run.
 func Open(eng engine.Engine, o Options) (*Server, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, http: o.HTTPListener, resp: o.RESPListener, admin: o.AdminListener, plain: o.Certificates.HTTPListener,
+	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, http: o.HTTPListener, resp: o.RESPListener, admin: o.AdminListener, gremlin: o.GremlinListener, plain: o.Certificates.HTTPListener,
 		quit: make(chan struct{}), over: make(chan struct{})}
 	err := s.assemble()
 	if err != nil {
@@ -192,6 +196,9 @@ func (s *Server) assemble() (err error) {
 		return err
 	}
 	if s.admin, err = listen(FaceAdmin, s.admin, cmp.Or(s.o.Admin, s.defaultAdmin())); err != nil {
+		return err
+	}
+	if s.gremlin, err = listen(FaceGremlin, s.gremlin, cmp.Or(s.o.Gremlin, Off)); err != nil {
 		return err
 	}
 	if err := s.openCapabilities(); err != nil {
@@ -238,6 +245,7 @@ const (
 	FaceHTTP      = "HTTP"
 	FaceRESP      = "RESP"
 	FaceAdmin     = "admin"
+	FaceGremlin   = "Gremlin"
 	FacePlainHTTP = "plain HTTP"
 )
 
@@ -437,6 +445,14 @@ func (s *Server) AdminURL() string { return s.url(s.admin, "http", "https") }
 // RESPURL returns the URL of the Redis protocol, or "" if there is none.
 func (s *Server) RESPURL() string { return s.url(s.resp, "redis", "rediss") }
 
+// GremlinURL returns the URL for Gremlin drivers, or "" if there is none.
+func (s *Server) GremlinURL() string {
+	if s.gremlin == nil {
+		return ""
+	}
+	return s.url(s.gremlin, "ws", "wss") + gremlinPath
+}
+
 // tlsOf returns the TLS configuration of a listener; nil: its connections are not encrypted.
 func (s *Server) tlsOf(l net.Listener) *tls.Config {
 	if l == s.http && s.ordered != nil {
@@ -474,7 +490,7 @@ func (s *Server) closeListeners() {
 	if s.services != nil {
 		s.services.caches.close()
 	}
-	for _, l := range []net.Listener{s.http, s.resp, s.admin, s.plain} {
+	for _, l := range []net.Listener{s.http, s.resp, s.admin, s.gremlin, s.plain} {
 		if l != nil {
 			l.Close() // closing a listener twice does nothing
 		}

@@ -195,7 +195,9 @@ func (t *Tx) AddEdge(label string, out, in *Vertex, id any) (*Edge, error) {
 			return nil, err
 		}
 	}
-	c.edge, c.changed = c.edge+1, true
+	if err := c.nextEdge(); err != nil {
+		return nil, err
+	}
 	e := &Edge{t: t, out: out.num, label: n, in: in.num, num: c.edge << 1}
 	if id != nil {
 		e.num, e.id = e.num|1, rec.id
@@ -227,7 +229,7 @@ func (t *Tx) freeEdge(id any, c *counters) error {
 		return taken("edge", id)
 	}
 	if n := e.num >> 1; n > c.edge {
-		c.edge, c.changed = n, true
+		c.passEdge(n)
 	}
 	return nil
 }

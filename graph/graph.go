@@ -84,6 +84,7 @@ type Tx struct {
 	version uint64 // of what elements have read: the number of writes so far
 	written int    // bytes
 	names   names
+	apart   *apart              // where names are looked up and given; nil: in tx
 	next    *counters           // nil: not read yet
 	indexes []*Index            // nil: not read yet
 	dropped []uint64            // numbers of indexes that are being removed; read with indexes
@@ -118,9 +119,15 @@ func (t *Tx) end(err error) error {
 		return err
 	case t.fail != nil:
 		return t.fail
-	case t.next == nil || !t.next.changed:
+	case t.next == nil || !t.next.changed && t.next.passed == (passed{}):
 		return nil
+	case t.next.own != nil:
+		return t.endReserved()
 	}
+	return t.putCounters()
+}
+
+func (t *Tx) putCounters() error {
 	t.next.changed = false
 	return t.put(t.key(roomCounters), binary.AppendUvarint(binary.AppendUvarint(nil, t.next.vertex), t.next.edge))
 }
@@ -175,7 +182,12 @@ func (t *Tx) keep(raw []byte) []byte {
 type counters struct {
 	vertex, edge uint64
 	changed      bool
+	own          *Lasting // those that are given; nil: all that follow
+	passed       passed   // with own
 }
+
+// passed are numbers that the stored counters must not be below.
+type passed struct{ vertex, edge uint64 }
 
 func (t *Tx) counters() (*counters, error) {
 	if t.next != nil {
@@ -201,29 +213,39 @@ func (t *Tx) counters() (*counters, error) {
 // moment is a state of the transaction. What is added later is not among the
 // elements that a scan finds.
 type moment struct {
-	vertex, edge uint64 // the counters
-	version      uint64
+	vertex, edge             uint64 // the counters
+	beyondVertex, beyondEdge uint64 // numbers above are not the counters', but of ids
+	version                  uint64
 }
 
 // now returns the state of the transaction.
 func (t *Tx) now() (moment, error) {
 	if !t.writes {
-		return moment{^uint64(0), ^uint64(0), ^uint64(0)}, nil
+		const all = ^uint64(0)
+		return moment{all, all, all, all, all}, nil
 	}
 	c, err := t.counters()
 	if err != nil {
 		return moment{}, err
 	}
-	return moment{c.vertex, c.edge, t.version}, nil
+	m := moment{c.vertex, c.edge, ^uint64(0), ^uint64(0), t.version}
+	if c.own != nil {
+		m.beyondVertex, m.beyondEdge = c.own.lastVertex, c.own.lastEdge
+	}
+	return m, nil
 }
 
 // hasVertex reports whether a vertex that is there now was there at the moment.
 func (t *Tx) hasVertex(m moment, num uint64) bool {
-	return num>>1 <= m.vertex && t.added[num] <= m.version
+	n := num >> 1
+	return (n <= m.vertex || n > m.beyondVertex) && t.added[num] <= m.version
 }
 
 // hasEdge reports the same of an edge, whose numbers only rise.
-func (m moment) hasEdge(num uint64) bool { return num>>1 <= m.edge }
+func (m moment) hasEdge(num uint64) bool {
+	n := num >> 1
+	return n <= m.edge || n > m.beyondEdge
+}
 
 // page collects the pairs of a scan until it has n of them, or maxPageBytes, and
 // returns whether there may be more after the last. take copies what it needs: it must not write.

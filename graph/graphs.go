@@ -272,3 +272,6 @@ func (d *DB) batches(ctx context.Context, name string, fn func(*Tx) (done bool, 
 
 // full reports whether a batch has written enough.
 func (t *Tx) full(batch int) bool { return t.version >= batchWrites || t.written >= batch }
+
+// Unavailable returns a DB all of whose methods fail with err.
+func Unavailable(err error) *DB { return &DB{eng: engine.Unavailable(err)} }

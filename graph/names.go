@@ -13,6 +13,10 @@ func (t *Tx) numberOf(name string) (uint64, error) {
 	if n, ok := t.names.numbers[name]; ok {
 		return n, nil
 	}
+	if t.apart != nil {
+		n, err := t.apart.numberOf(name)
+		return t.known(n, name), err
+	}
 	key := append(t.key(roomNames), name...)
 	raw, ok, err := t.tx.Get(key)
 	if err != nil {
@@ -29,11 +33,23 @@ func (t *Tx) numberOf(name string) (uint64, error) {
 	return n, nil
 }
 
+// known keeps a name's number, unless it has none, and returns it.
+func (t *Tx) known(n uint64, name string) uint64 {
+	if n != 0 {
+		t.names.numbers[name], t.names.texts[n] = n, name
+	}
+	return n
+}
+
 // give returns the number of a name, which it gets if it has none.
 func (t *Tx) give(name string) (uint64, error) {
 	n, err := t.numberOf(name)
 	if n != 0 || err != nil {
 		return n, err
+	}
+	if t.apart != nil {
+		n, err := t.apart.give(name)
+		return t.known(n, name), err
 	}
 	return t.giveNext(name)
 }
@@ -71,6 +87,13 @@ func (t *Tx) giveNext(name string) (n uint64, err error) {
 func (t *Tx) textOf(n uint64) (string, error) {
 	if s, ok := t.names.texts[n]; ok {
 		return s, nil
+	}
+	if t.apart != nil {
+		s, err := t.apart.textOf(n)
+		if err == nil {
+			t.known(n, s)
+		}
+		return s, err
 	}
 	key := t.key(roomNumbers, n)
 	raw, ok, err := t.tx.Get(key)

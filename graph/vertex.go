@@ -342,8 +342,9 @@ func (t *Tx) newVertex(id any, rec *vertexRecord) (*Vertex, error) {
 			return nil, err
 		}
 		if uint64(n) > c.vertex {
-			c.vertex, c.changed = uint64(n), true
-			return v, nil
+			if c.passVertex(uint64(n)); c.vertex == uint64(n) {
+				return v, nil
+			}
 		}
 		if t.added == nil {
 			t.added = map[uint64]uint64{}
@@ -356,7 +357,9 @@ func (t *Tx) newVertex(id any, rec *vertexRecord) (*Vertex, error) {
 			return nil, err
 		}
 	}
-	c.vertex, c.changed = c.vertex+1, true
+	if err := c.nextVertex(); err != nil {
+		return nil, err
+	}
 	v := &Vertex{t: t, num: c.vertex<<1 | 1, id: own}
 	rec.id = own
 	return v, t.nameElement(value.KindVertex, own, appendNumber(nil, v.num))
@@ -366,7 +369,16 @@ func (t *Tx) newVertex(id any, rec *vertexRecord) (*Vertex, error) {
 // ownIDs on, another one may have it as such an id.
 func (t *Tx) nextVertex(c *counters) (uint64, error) {
 	for {
-		c.vertex, c.changed = c.vertex+1, true
+		if err := c.nextVertex(); err != nil {
+			return 0, err
+		}
+		if c.own != nil { // reserved numbers may be ids of elements that came later
+			if _, ok, err := t.tx.Get(t.key(roomVertices, c.vertex<<1)); err != nil {
+				return 0, err
+			} else if ok {
+				continue
+			}
+		}
 		if c.vertex < ownIDs {
 			return c.vertex << 1, nil
 		}
@@ -513,7 +525,7 @@ func (t *Tx) Vertices(yield func(*Vertex) error) error {
 		return err
 	}
 	lo, hi := within(t.key(roomVertices))
-	if t.writes {
+	if t.writes && t.apart == nil { // reserved numbers may be below others
 		hi = t.key(roomVertices, (start.vertex+1)<<1)
 	}
 	skip := len(lo)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -80,7 +79,7 @@ func Open(eng engine.Engine, o Options) (*DB, error) {
 
 // Unavailable returns a DB on an engine that cannot have records: all its calls fail with err.
 func Unavailable(err error) *DB {
-	db := newDB(unavailable{err}, Options{})
+	db := newDB(engine.Unavailable(err), Options{})
 	db.lacks = err
 	return db
 }
@@ -92,24 +91,6 @@ func newDB(eng engine.Engine, o Options) *DB {
 		db.hub = newHub(db)
 	}
 	return db
-}
-
-// unavailable is an engine of which every call fails.
-type unavailable struct{ err error }
-
-func (u unavailable) Promises() engine.Promises { return engine.Promises{} }
-func (u unavailable) Close() error              { return nil }
-
-func (u unavailable) View(context.Context, engine.Read, func(engine.Tx) error) (engine.Position, error) {
-	return 0, u.err
-}
-
-func (u unavailable) Update(context.Context, func(engine.Tx) error) (engine.Position, error) {
-	return 0, u.err
-}
-
-func (u unavailable) Changes(context.Context, engine.Position) iter.Seq2[engine.Change, error] {
-	return func(yield func(engine.Change, error) bool) { yield(engine.Change{}, u.err) }
 }
 
 // Views returns how many views the engine can have open at once, or 0 if any number. Whoever keeps views open for as long as

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// CassandraJars returns the folder to which ci/cassandraserver/fetch brings the jars of Cassandra. The current folder
+// CassandraJars returns the folder to which ci/jars brings the jars of Cassandra. The current folder
 // must be bench/.
 func CassandraJars() (string, error) {
 	pom, err := os.ReadFile("../ci/cassandraserver/pom.xml")
@@ -22,7 +22,7 @@ func CassandraJars() (string, error) {
 	}
 	dir := filepath.Join(cache, "skerry", fmt.Sprintf("cassandra-%.6x", sha256.Sum256(pom)))
 	if _, err := os.Stat(dir); err != nil {
-		return "", fmt.Errorf("%w: run ci/cassandraserver/fetch, or leave cassandra out with -systems", err)
+		return "", fmt.Errorf("%w: run ci/jars cassandraserver cassandra, or leave cassandra out with -systems", err)
 	}
 	return dir, nil
 }

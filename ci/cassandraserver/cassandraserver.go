@@ -30,7 +30,7 @@ import (
 // startLimit is how long nodes have to start: 8 to 17 seconds, and far more on a machine that does other work.
 const startLimit = 4 * time.Minute
 
-// pom names the jars. fetch brings them.
+// pom names the jars. ci/jars brings them.
 //
 //go:embed pom.xml
 var pom []byte
@@ -155,7 +155,7 @@ func prepare(tb testing.TB, n int, settings []string) []*Server {
 	}
 	jars, err := jars()
 	if err != nil {
-		daemon.Missing(tb, fmt.Sprintf("Cassandra (%v; ci/cassandraserver/fetch fetches it)", err), "maven")
+		daemon.Missing(tb, fmt.Sprintf("Cassandra (%v; ci/jars cassandraserver cassandra fetches it)", err), "maven")
 	}
 	_, port, _ := net.SplitHostPort(ports.Addr(tb))
 	_, storage, _ := net.SplitHostPort(ports.Addr(tb))
@@ -178,7 +178,7 @@ func prepare(tb testing.TB, n int, settings []string) []*Server {
 	return all
 }
 
-// jars returns the folder to which fetch brings the jars.
+// jars returns the folder to which ci/jars brings the jars.
 func jars() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

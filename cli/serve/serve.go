@@ -40,6 +40,7 @@ type Options struct {
 	engine         *url.URL // another engine, or nil
 	http, resp     string
 	admin          string
+	gremlin        string
 	databases      int
 	web            webOptions
 	acme           acmeOptions
@@ -82,6 +83,7 @@ func (o *Options) Settings() []verb.Setting {
 		{Name: "http", Arg: "ADDR", Default: skerry.DefaultHTTP, Help: "HTTP address of the web application or, if the program has none, of keys and procedures; or " + verb.Off, Server: true, Set: verb.Address(&o.http)},
 		{Name: "resp", Arg: "ADDR", Default: skerry.DefaultRESP, Help: "address of the Redis protocol, or " + verb.Off, Server: true, Set: verb.Address(&o.resp)},
 		{Name: "admin", Arg: "ADDR", Help: "address of keys, metrics, backups and profiles, or " + verb.Off + " (default " + skerry.DefaultAdmin + " beside a web application, otherwise " + verb.Off + ", as HTTP then serves all of these except profiles)", Server: true, Set: verb.Address(&o.admin)},
+		{Name: "gremlin", Arg: "ADDR", Default: verb.Off, Help: "address for Gremlin drivers, or " + verb.Off + "; they expect " + skerry.DefaultGremlin, Server: true, Set: verb.Address(&o.gremlin)},
 		{Name: "databases", Arg: "N", Default: strconv.Itoa(skerry.DefaultDatabases), Help: "number of databases that Redis clients can select, at most " + strconv.Itoa(skerry.MaxDatabases) + "; more than the default gives them access to the key spaces of the application and its procedures", Server: true, Set: verb.Whole(&o.databases, skerry.DefaultDatabases, skerry.MaxDatabases)},
 		{Name: "password-file", Arg: "FILE", Help: "file with the password for keys and procedures", Server: true, Set: verb.Text(&o.passwordFile)},
 		{Name: "hosts", Arg: "NAMES", Help: "comma-separated host names that browsers may use (default IP addresses, localhost and names without a dot)", Server: true, Set: verb.List(&o.hosts)},
@@ -165,7 +167,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 		log.Warn("no mail server (--smtp-url-file): the application cannot send email")
 	}
 	srv, err := skerry.Open(eng, skerry.Options{
-		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.App.Procedures, Series: slices.Concat(p.App.Series, o.series), OperatorRoutes: p.App.OperatorRoutes, Password: o.password, Hosts: o.hosts, TLS: o.tls, NoLane: o.lane == "off", Certificates: o.acme.of(),
+		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Gremlin: o.gremlin, Web: app, Procedures: p.App.Procedures, Series: slices.Concat(p.App.Series, o.series), OperatorRoutes: p.App.OperatorRoutes, Password: o.password, Hosts: o.hosts, TLS: o.tls, NoLane: o.lane == "off", Certificates: o.acme.of(),
 		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(huge, metrics), Logger: log,
 	})
 	if err != nil {
@@ -218,7 +220,7 @@ func otherAddress(err error) error {
 	if !ok || !errors.Is(err, syscall.EADDRINUSE) {
 		return err
 	}
-	setting := map[string]string{skerry.FaceHTTP: "http", skerry.FaceRESP: "resp", skerry.FaceAdmin: "admin", skerry.FacePlainHTTP: "acme-http"}[face.Face]
+	setting := map[string]string{skerry.FaceHTTP: "http", skerry.FaceRESP: "resp", skerry.FaceAdmin: "admin", skerry.FaceGremlin: "gremlin", skerry.FacePlainHTTP: "acme-http"}[face.Face]
 	return fmt.Errorf("%w; --%s chooses another address", err, setting)
 }
 
@@ -267,7 +269,7 @@ func (o *Options) fits(app verb.App) error {
 		wrong = append(wrong, errors.New("http, resp: both are off, so there is nothing to serve"))
 	}
 	if o.passwordFile == "" && !o.insecurePublic {
-		for _, face := range []struct{ name, addr string }{{"http", o.http}, {"resp", o.resp}, {"admin", o.admin}} {
+		for _, face := range []struct{ name, addr string }{{"http", o.http}, {"resp", o.resp}, {"admin", o.admin}, {"gremlin", o.gremlin}} {
 			if face.name == "http" && app.Web != nil {
 				continue // the application has its own users
 			}
@@ -321,6 +323,7 @@ type Announcement struct {
 	HTTP        string `json:"http,omitempty"`
 	RESP        string `json:"resp,omitempty"`
 	Admin       string `json:"admin,omitempty"`
+	Gremlin     string `json:"gremlin,omitempty"`
 	Outbox      string `json:"outbox,omitempty"`
 	MemoryBytes int64  `json:"memory_bytes,omitempty"` // limit of the embedded engine
 	Cluster     string `json:"cluster,omitempty"`
@@ -332,7 +335,7 @@ type Announcement struct {
 
 func (o *Options) announce(p verb.Process, eng engine.Engine, srv *skerry.Server) error {
 	w := p.Stdout
-	a := Announcement{Version: p.App.Build().Version, PID: os.Getpid(), Data: o.data, HTTP: srv.HTTPURL(), RESP: srv.RESPURL(), Admin: srv.AdminURL(), MemoryBytes: o.memory, Live: srv.Live()}
+	a := Announcement{Version: p.App.Build().Version, PID: os.Getpid(), Data: o.data, HTTP: srv.HTTPURL(), RESP: srv.RESPURL(), Admin: srv.AdminURL(), Gremlin: srv.GremlinURL(), MemoryBytes: o.memory, Live: srv.Live()}
 	node := ""
 	if a.HTTP != "" && p.App.Web != nil && o.web.debug && o.web.smtp == nil {
 		a.Outbox = a.HTTP + OutboxPath
@@ -362,7 +365,7 @@ func (o *Options) announce(p verb.Process, eng engine.Engine, srv *skerry.Server
 	}
 	_, err := fmt.Fprintf(w, "%s %s\n", p.Paint(w, verb.Bold, p.App.Name), a.Version)
 	for _, line := range []struct{ name, value string }{
-		{"HTTP", suffixed(a.HTTP, about)}, {"mail", suffixed(a.Outbox, " (not sent)")}, {"Redis", a.RESP}, {"admin", suffixed(a.Admin, " (keys, metrics, backups, profiles)")}, {"data", a.Data}, {"memory", memory}, {"node", node}, {"calls", calls},
+		{"HTTP", suffixed(a.HTTP, about)}, {"mail", suffixed(a.Outbox, " (not sent)")}, {"Redis", a.RESP}, {"admin", suffixed(a.Admin, " (keys, metrics, backups, profiles)")}, {"Gremlin", a.Gremlin}, {"data", a.Data}, {"memory", memory}, {"node", node}, {"calls", calls},
 	} {
 		if line.value != "" && err == nil {
 			_, err = fmt.Fprintf(w, "  %-7s %s\n", line.name, line.value)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/overlay"
 )
 
 var errEnded = engine.Errorf(engine.CodeInvalid, "the transaction has ended")
@@ -360,49 +361,7 @@ func (t *writeTx) merged(lo, hi []byte, back bool) iter.Seq2[engine.Pair, error]
 		}
 		t.scans++
 		defer func() { t.scans-- }()
-		own := t.b.over.Ascend(lo, hi)
-		if back {
-			own = t.b.over.Descend(lo, hi)
-		}
-		next, stop := iter.Pull2(own)
-		defer stop()
-		merge(pages(t.b.x.d, t.b.query, lo, hi, back), next, back, yield)
-	}
-}
-
-// merge yields the pairs of base, except those that own has in another way. A marked value
-// of own is a deletion.
-func merge(base iter.Seq2[engine.Pair, error], own func() ([]byte, btree.Value, bool), back bool, yield func(engine.Pair, error) bool) {
-	k, v, has := own()
-	emit := func() bool { return v.Marked || yield(engine.Pair{Key: k, Val: notNil(v.Bytes)}, nil) }
-	for p, err := range base {
-		if err != nil {
-			yield(engine.Pair{}, err)
-			return
-		}
-		replaced := false
-		for has && !replaced {
-			c := bytes.Compare(k, p.Key)
-			if back {
-				c = -c
-			}
-			if c > 0 {
-				break
-			}
-			if !emit() {
-				return
-			}
-			replaced = c == 0
-			k, v, has = own()
-		}
-		if !replaced && !yield(p, nil) {
-			return
-		}
-	}
-	for ; has; k, v, has = own() {
-		if !emit() {
-			return
-		}
+		overlay.Merge(t.b.over, lo, hi, back, pages(t.b.x.d, t.b.query, lo, hi, back))(yield)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/overlay"
 )
 
 // writeTx is one transaction of a batch: its writes over those of the batch over Redis.
@@ -168,8 +169,8 @@ func (t *writeTx) scan(lo, hi []byte, back bool) iter.Seq2[engine.Pair, error] {
 			p, got, err := d.page(d.ctx, "", b, n)
 			return got, t.b.is(p, err)
 		})
-		batched := merge(t.b.over, lo, hi, back, stored)
-		for p, err := range merge(t.mine, lo, hi, back, batched) {
+		batched := overlay.Merge(t.b.over, lo, hi, back, stored)
+		for p, err := range overlay.Merge(t.mine, lo, hi, back, batched) {
 			if !yield(p, err) {
 				return
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/overlay"
 )
 
 var (
@@ -169,51 +170,6 @@ func pages(b bounds, read func(b bounds, n int) (page, error)) iter.Seq2[engine.
 				b.hi = p.last
 			default:
 				b.lo, b.after = p.last, true
-			}
-		}
-	}
-}
-
-// merge yields the pairs of a layer over those below it. A marked value hides its key.
-func merge(layer *btree.Pairs, lo, hi []byte, back bool, below iter.Seq2[engine.Pair, error]) iter.Seq2[engine.Pair, error] {
-	if layer.Len() == 0 {
-		return below
-	}
-	return func(yield func(engine.Pair, error) bool) {
-		over := layer.Ascend(lo, hi)
-		if back {
-			over = layer.Descend(lo, hi)
-		}
-		next, stop := iter.Pull2(over)
-		defer stop()
-		k, v, has := next()
-		for p, err := range below {
-			if err != nil {
-				yield(p, err)
-				return
-			}
-			hidden := false
-			for has && !hidden {
-				c := bytes.Compare(k, p.Key)
-				if back {
-					c = -c
-				}
-				if c > 0 {
-					break
-				}
-				if !v.Marked && !yield(engine.Pair{Key: k, Val: v.Bytes}, nil) {
-					return
-				}
-				hidden = c == 0
-				k, v, has = next()
-			}
-			if !hidden && !yield(p, nil) {
-				return
-			}
-		}
-		for ; has; k, v, has = next() {
-			if !v.Marked && !yield(engine.Pair{Key: k, Val: v.Bytes}, nil) {
-				return
 			}
 		}
 	}
@@ -452,7 +408,7 @@ func (t *viewTx) scan(lo, hi []byte, back bool) iter.Seq2[engine.Pair, error] {
 				}
 			}
 		}
-		for p, _ := range merge(t.old, b.lo, b.hi, back, stored) {
+		for p, _ := range overlay.Merge(t.old, b.lo, b.hi, back, stored) {
 			fixed.pairs = append(fixed.pairs, p)
 		}
 		return fixed, nil

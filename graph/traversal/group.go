@@ -44,6 +44,7 @@ func makeGroup(b *builder, c *callInfo) (kernel, traits, error) {
 		at := r.effects.groups[key]
 		if at == nil || at.g.count != g.count {
 			at = newGrouping(r, g)
+			at.keeps = true
 			at.before, _ = r.effects.vals[key].(*value.Map)
 			r.effects.groups[key] = at
 		}
@@ -59,18 +60,28 @@ func makeGroup(b *builder, c *callInfo) (kernel, traits, error) {
 
 // grouping is a group that is being made.
 type grouping struct {
-	r      *run
-	g      *group
-	keys   []any
-	at     map[string]int
-	counts []int64
-	lists  []value.List
-	pipes  []*pipe
-	outs   [][]any
-	before *value.Map // of a side effect that was given
+	r       *run
+	g       *group
+	buckets []*bucket
+	at      map[string]*bucket
+	before  *value.Map // of a side effect that was given
+	keeps   bool       // it may be asked for before its end
 }
 
-func newGrouping(r *run, g *group) *grouping { return &grouping{r: r, g: g, at: map[string]int{}} }
+// bucket has the traversers with one key.
+type bucket struct {
+	key   any
+	count int64
+	list  value.List  // without a plan
+	pipe  *pipe       // of a plan with a barrier; nil: nothing was pushed yet
+	kept  []traverser // for such a plan, if the grouping keeps them
+	known bool        // out is what the plan yields of all so far
+	out   []any
+}
+
+func newGrouping(r *run, g *group) *grouping {
+	return &grouping{r: r, g: g, at: map[string]*bucket{}}
+}
 
 func (s *grouping) add(t traverser) error {
 	key, ok, err := s.g.key.value(s.r, t)
@@ -78,22 +89,20 @@ func (s *grouping) add(t traverser) error {
 		return err
 	}
 	h := value.Hash(key)
-	i, ok := s.at[h]
-	if !ok {
+	b := s.at[h]
+	if b == nil {
 		if err := s.r.hold(1); err != nil {
 			return err
 		}
-		i = len(s.keys)
-		s.at[h], s.keys = i, append(s.keys, key)
-		s.counts, s.lists, s.outs = append(s.counts, 0), append(s.lists, nil), append(s.outs, nil)
-		s.pipes = append(s.pipes, nil)
+		b = &bucket{key: key}
+		s.at[h], s.buckets = b, append(s.buckets, b)
 	}
-	s.counts[i] += t.bulk
+	b.count += t.bulk
 	switch {
 	case s.g.count:
 		return nil
 	case s.g.plan != nil:
-		return s.feed(i, t)
+		return s.feed(b, t)
 	}
 	v := t.val
 	if s.g.value != nil {
@@ -105,34 +114,65 @@ func (s *grouping) add(t traverser) error {
 		if err := s.r.hold(1); err != nil {
 			return err
 		}
-		s.lists[i] = append(s.lists[i], v)
+		b.list = append(b.list, v)
 	}
 	return nil
 }
 
 // feed gives a traverser to the traversal of its group, whose first result is the
 // value. There is none, and no key, without a result.
-func (s *grouping) feed(i int, t traverser) error {
-	if !s.g.plan.barrier() {
-		if len(s.outs[i]) > 0 {
+func (s *grouping) feed(b *bucket, t traverser) error {
+	switch {
+	case !s.g.plan.barrier():
+		if len(b.out) > 0 {
 			return nil
 		}
 		v, ok, err := s.r.first(s.g.plan, t)
-		if ok {
-			s.outs[i] = append(s.outs[i], v)
+		if b.known = true; ok {
+			b.out = append(b.out, v)
 		}
 		return err
+	case s.keeps:
+		b.kept, b.known = append(b.kept, t), false
+		return s.r.hold(1)
+	case b.pipe == nil:
+		b.pipe = s.pipe(b)
 	}
-	if s.pipes[i] == nil {
-		s.pipes[i] = s.r.child(s.g.plan, func(got traverser) error {
-			s.outs[i] = append(s.outs[i], got.val)
-			return nil
-		})
+	return enough(b.pipe.push(t))
+}
+
+func (s *grouping) pipe(b *bucket) *pipe {
+	b.out = nil
+	return s.r.child(s.g.plan, func(got traverser) error {
+		b.out = append(b.out, got.val)
+		return nil
+	})
+}
+
+// enough returns err unless it says that a pipe wants no more.
+func enough(err error) error {
+	if err == errDone {
+		return nil
 	}
-	if err := s.pipes[i].push(t); err != nil && err != errDone {
-		return err
+	return err
+}
+
+// finish makes out what the plan yields of all so far.
+func (s *grouping) finish(b *bucket) error {
+	if b.known {
+		return nil
 	}
-	return nil
+	b.known = true
+	if !s.keeps {
+		return enough(b.pipe.flush())
+	}
+	pipe := s.pipe(b)
+	for _, t := range b.kept {
+		if err := enough(pipe.push(t)); err != nil {
+			return err
+		}
+	}
+	return enough(pipe.flush())
 }
 
 func (s *grouping) result() (any, bool, error) {
@@ -140,7 +180,7 @@ func (s *grouping) result() (any, bool, error) {
 	return m, true, err
 }
 
-// value returns the map so far. The traversals of the groups end with it.
+// value returns the map so far.
 func (s *grouping) value() (*value.Map, error) {
 	out := &value.Map{}
 	if s.before != nil {
@@ -148,38 +188,28 @@ func (s *grouping) value() (*value.Map, error) {
 			out.Set(e.Key, e.Val)
 		}
 	}
-	for i, key := range s.keys {
+	for _, b := range s.buckets {
+		old, ok := out.Get(b.key)
 		switch {
 		case s.g.count:
-			n := any(s.counts[i])
-			if old, ok := out.Get(key); ok {
+			n := any(b.count)
+			if ok {
 				var err error
 				if n, err = value.Calc(value.Add, old, n); err != nil {
 					return nil, err
 				}
 			}
-			out.Set(key, n)
+			out.Set(b.key, n)
 		case s.g.plan != nil:
-			if s.pipes[i] != nil && !s.pipes[i].ended {
-				s.pipes[i].ended = true
-				if err := s.pipes[i].flush(); err != nil && err != errDone {
-					return nil, err
-				}
+			if err := s.finish(b); err != nil {
+				return nil, err
 			}
-			if len(s.outs[i]) > 0 {
-				out.Set(key, s.outs[i][0])
+			if len(b.out) > 0 {
+				out.Set(b.key, b.out[0])
 			}
 		default:
-			list := s.lists[i]
-			if old, ok := out.Get(key); ok {
-				if items, ok := itemsOf(old); ok {
-					list = append(append(value.List{}, items...), list...)
-				}
-			}
-			if list == nil {
-				list = value.List{}
-			}
-			out.Set(key, list)
+			items, _ := itemsOf(old)
+			out.Set(b.key, append(append(value.List{}, items...), b.list...))
 		}
 	}
 	return out, nil

@@ -126,6 +126,9 @@ func makeMatch(b *builder, c *callInfo) (kernel, traits, error) {
 	if err := c.arity(1, -1); err != nil {
 		return nil, traits{}, err
 	}
+	if _, ok := c.Args[0].(string); ok {
+		return makeDescribing(c)
+	}
 	m := &matching{}
 	for i, a := range c.Args {
 		t, ok := a.(*gremlin.Traversal)

@@ -63,7 +63,6 @@ type pipe struct {
 	first sink
 	end   *outlet // where its results go; nil: to the sink that it was opened with
 	done  bool
-	ended bool // flushed, by a user that may ask again
 }
 
 func (p *pipe) push(t traverser) error {

@@ -223,6 +223,9 @@ func (s *looping) round(all []traverser, at int) (n int, err error) {
 
 // start asks what is to be asked before the body, and sends a traverser there.
 func (s *looping) start(t traverser) error {
+	if err := s.r.tick(); err != nil {
+		return err
+	}
 	if s.rep.untilFirst {
 		if done, err := s.rep.until.holds(s.r, t); err != nil {
 			return err

@@ -54,7 +54,7 @@ func (e *elements) open(r *run, next sink) sink {
 		switch {
 		case e.byID:
 			return r.byID(e.ids, e.edges, yield)
-		case len(e.tests) > 0:
+		case len(e.tests) > 0 && !r.computes(e.tests):
 			if done, err := e.byIndex(r, yield); done || err != nil {
 				return err
 			}
@@ -417,7 +417,7 @@ func makeElementMap(_ *builder, c *callInfo) (kernel, traits, error) {
 func makers() map[string]maker {
 	out := map[string]maker{}
 	for _, some := range []map[string]maker{
-		filters(), moves(), paths(), ranging(), reductions(), branches(), mutations(), collections(), textSteps(), dates(), others(),
+		filters(), moves(), paths(), ranging(), reductions(), branches(), mutations(), collections(), textSteps(), dates(), others(), wholeGraph(),
 	} {
 		for name, m := range some {
 			if _, ok := out[name]; ok {

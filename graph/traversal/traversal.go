@@ -44,6 +44,11 @@ type Options struct {
 	Rand *rand.Rand
 	// Now is the time that asDate and the like take; nil: time.Now.
 	Now func() time.Time
+	// Progress is called by steps that read the whole graph, at most once in an
+	// iteration, with the name of the step and what it has done of what is to be done
+	// at most: iterations of pageRank and peerPressure, vertices of connectedComponent,
+	// traversers of shortestPath. nil: nobody asks.
+	Progress func(step string, done, total int64)
 }
 
 // Plan is a traversal that is ready to run. It may run several times, but not at
@@ -183,18 +188,20 @@ type run struct {
 	rand   *rand.Rand
 	now    func() time.Time
 
-	effects effects
-	profile *profile // nil: nobody asks
-	chances map[any]*random
-	idle    [][]*pipe // by plan: pipes of children that wait for their next traverser
-	judging bool      // a strategy decides what can be seen
-	held    int64
-	most    int64
-	ticks   int
+	effects  effects
+	profile  *profile // nil: nobody asks
+	chances  map[any]*random
+	idle     [][]*pipe // by plan: pipes of children that wait for their next traverser
+	computed []*layer  // properties of vertices that steps have computed
+	progress func(step string, done, total int64)
+	judging  bool // a strategy decides what can be seen
+	held     int64
+	most     int64
+	ticks    int
 }
 
 func newRun(ctx context.Context, tx *graph.Tx, p *Plan, o Options) *run {
-	r := &run{ctx: ctx, tx: tx, plan: p, source: p.source, rand: o.Rand, now: o.Now, idle: make([][]*pipe, p.plans), most: MaxHeld}
+	r := &run{ctx: ctx, tx: tx, plan: p, source: p.source, rand: o.Rand, now: o.Now, progress: o.Progress, idle: make([][]*pipe, p.plans), most: MaxHeld}
 	if o.MaxHeld > 0 {
 		r.most = o.MaxHeld
 	}

@@ -2,6 +2,7 @@ package traversal
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/skerrydb/skerry/graph"
 	"github.com/skerrydb/skerry/graph/value"
@@ -97,7 +98,17 @@ func (r *run) properties(of value.Element, keys []string, yield func(any) error)
 	plain := func(p *value.Property) error { return yield(p) }
 	switch x := of.(type) {
 	case *graph.Vertex:
+		var computed []string
+		if r.computed != nil {
+			var err error
+			if computed, err = r.layered(x, keys, yield); err != nil {
+				return err
+			}
+		}
 		return x.Properties(keys, func(p *graph.VertexProperty) error {
+			if slices.Contains(computed, p.Key) {
+				return nil
+			}
 			if ok, err := r.sees(p); !ok || err != nil {
 				return err
 			}

@@ -5,9 +5,9 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/skerrydb/skerry/web/gremlin/graphbinary"
-	"github.com/skerrydb/skerry/web/gremlin/graphson"
-	"github.com/skerrydb/skerry/web/gremlin/message"
+	"github.com/skerrydb/skerry/graph/graphbinary"
+	"github.com/skerrydb/skerry/graph/graphson"
+	"github.com/skerrydb/skerry/graph/message"
 )
 
 // codec is an encoding of messages.

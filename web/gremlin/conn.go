@@ -3,12 +3,14 @@ package gremlin
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
 
-	"github.com/skerrydb/skerry/web/gremlin/message"
+	"github.com/skerrydb/skerry/graph/message"
 )
 
 // conn is a connection of a driver. One goroutine reads messages; each request
@@ -19,8 +21,10 @@ type conn struct {
 	ctx    context.Context // done when the connection ends
 	cancel context.CancelFunc
 	slots  chan struct{} // of requests that run
+	from   string        // the client's address
 
-	login login // used by the reading goroutine only
+	login login       // used by the reading goroutine only
+	known atomic.Bool // the client has logged in, or need not
 
 	mu       sync.Mutex // guards what follows and the fields of sessions that say so
 	waiting  int        // requests that were read and not answered
@@ -39,11 +43,11 @@ type job struct {
 }
 
 // serve reads requests until the connection ends, and then ends what it left.
-func (h *Handler) serve(ws *websocket.Conn) {
-	ws.SetReadLimit(h.o.MaxMessageBytes)
+func (h *Handler) serve(ws *websocket.Conn, r *http.Request) {
 	c := &conn{h: h, ws: ws, slots: make(chan struct{}, h.o.MaxRunning), last: time.Now(), sessions: map[string]*session{}}
-	c.login.done = h.o.Authenticate == nil
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.setKnown(h.o.Authenticate == nil)
+	c.from = r.RemoteAddr
+	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(r.Context()))
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -73,14 +77,33 @@ func (h *Handler) serve(ws *websocket.Conn) {
 	_ = ws.CloseNow()
 }
 
+// setKnown lets the client send messages of full size, or of a stranger's.
+func (c *conn) setKnown(known bool) {
+	c.login.done = known
+	c.known.Store(known)
+	limit := c.h.o.MaxMessageBytes
+	if !known {
+		limit = min(limit, MaxStrangerBytes)
+	}
+	c.ws.SetReadLimit(limit)
+}
+
 // watch pings the client, and closes a connection that does not answer or is
 // idle, and all when the server stops.
 func (c *conn) watch() {
 	defer c.cancel()
 	tick := time.NewTicker(c.h.o.PingEvery)
 	defer tick.Stop()
+	late := time.NewTimer(loginTimeout)
+	defer late.Stop()
 	for {
 		select {
+		case <-late.C:
+			if !c.known.Load() {
+				_ = c.ws.Close(websocket.StatusPolicyViolation, "no login in time")
+				return
+			}
+			continue
 		case <-c.ctx.Done():
 			return
 		case <-c.h.stop.Done():
@@ -108,7 +131,11 @@ func (c *conn) watch() {
 func (c *conn) admit(size int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting >= c.h.o.MaxWaiting || c.bytes+size > 2*c.h.o.MaxMessageBytes {
+	most := 2 * c.h.o.MaxMessageBytes
+	if !c.known.Load() {
+		most = MaxStrangerBytes
+	}
+	if c.waiting >= c.h.o.MaxWaiting || c.bytes+size > most {
 		return false
 	}
 	c.waiting++

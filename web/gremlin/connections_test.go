@@ -17,8 +17,8 @@ import (
 )
 
 // passwords lets stephen in.
-func passwords(_ context.Context, user, password string) (string, error) {
-	if user == "stephen" && password == "password" {
+func passwords(_ context.Context, l gremlin.Login) (string, error) {
+	if l.User == "stephen" && l.Password == "password" {
 		return "Stephen", nil
 	}
 	return "", errors.New("secret reason")
@@ -230,4 +230,36 @@ func TestConnections(t *testing.T) {
 			t.Errorf("a page of %s is answered with %d", origin, p.StatusCode)
 		}
 	}
+}
+
+// TestStrangers: a client that has not logged in can send little, and not stay.
+func TestStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, gremlin.Options{Authenticate: passwords})
+		d, began := s.dial(), time.Now()
+		d.expect(d.inject(), 407)
+		if status := d.closed(); status != websocket.StatusPolicyViolation || time.Since(began) != 30*time.Second {
+			t.Errorf("closed with %v after %v", status, time.Since(began))
+		}
+	})
+	s := newSite(t, gremlin.Options{Authenticate: passwords})
+	d := s.dial()
+	go d.ws.Write(t.Context(), websocket.MessageBinary, make([]byte, gremlin.MaxStrangerBytes+1)) // it is cut off
+	if status := d.closed(); status != websocket.StatusMessageTooBig {
+		t.Errorf("a large message: closed with %v", status)
+	}
+	d = s.dial()
+	var last value.UUID
+	part := strings.Repeat("x", gremlin.MaxStrangerBytes/3)
+	d.expect(d.inject(part), 407)
+	for range 2 {
+		last = d.inject(part)
+	}
+	d.expect(last, 429)
+	d = s.dial()
+	first := d.inject()
+	d.expect(first, 407)
+	d.send("authentication", "", "sasl", plain("stephen", "password"))
+	d.expect(first, 204)
+	d.expect(d.inject(strings.Repeat("x", 2*gremlin.MaxStrangerBytes)), 200)
 }

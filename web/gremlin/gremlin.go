@@ -97,6 +97,11 @@ const (
 	MaxLogins = 3
 	// MaxSessionID is the longest name of a session in bytes.
 	MaxSessionID = 256
+	// MaxStrangerBytes is the size of a message, and of all that wait, before the
+	// login.
+	MaxStrangerBytes = 256 << 10
+	// loginTimeout is how long a client has to log in.
+	loginTimeout = 30 * time.Second
 	// rollbackTimeout is how long the rollback of a session may take whose connection
 	// has ended.
 	rollbackTimeout = 10 * time.Second
@@ -104,13 +109,20 @@ const (
 	authTimeout = 30 * time.Second
 )
 
+// Login is who a client says that it is.
+type Login struct {
+	User, Password string
+	From           string // the client's address, as of http.Request.RemoteAddr
+}
+
 // Options are what a Handler needs. Zero values mean the defaults in
 // parentheses.
 type Options struct {
 	Backend Backend
-	// Authenticate returns the name of the user with a password. Any error refuses
+	// Authenticate returns the name of the user with a password. Its context has the
+	// values of the connection's first request. Any error refuses
 	// them; its text is for the log. Nil lets everyone in.
-	Authenticate func(ctx context.Context, user, password string) (name string, err error)
+	Authenticate func(ctx context.Context, l Login) (name string, err error)
 	Log          *slog.Logger // (slog.Default())
 	// Origins are patterns of the hosts whose web pages may connect, besides the
 	// server's own host, as in websocket.AcceptOptions.OriginPatterns.

@@ -85,7 +85,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return // Accept has answered
 		}
-		h.serve(ws)
+		h.serve(ws, r)
 	case r.Method == http.MethodPost:
 		h.post(w, r)
 	default:
@@ -95,16 +95,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // authenticate checks a user's password.
-func (h *Handler) authenticate(ctx context.Context, user, password string) (string, *Error) {
+func (h *Handler) authenticate(ctx context.Context, l Login) (string, *Error) {
 	ctx, cancel := context.WithTimeout(ctx, authTimeout)
 	defer cancel()
 	var name string
 	err := h.guard(ctx, func(ctx context.Context) (err error) {
-		name, err = h.o.Authenticate(ctx, user, password)
+		name, err = h.o.Authenticate(ctx, l)
 		return err
 	})
 	if err != nil {
-		h.o.Log.Warn("a Gremlin login failed", "user", user, "err", err)
+		h.o.Log.Warn("a Gremlin login failed", "user", l.User, "from", l.From, "err", err)
 		return "", errorf(StatusUnauthorized, "username and/or password are incorrect")
 	}
 	return name, nil

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/skerrydb/skerry/graph/graphson"
+	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
-	"github.com/skerrydb/skerry/web/gremlin/graphson"
-	"github.com/skerrydb/skerry/web/gremlin/message"
 )
 
 // holdBytes is how large a result gets before it is sent: until then, the status
@@ -107,7 +107,7 @@ func (h *Handler) basic(w http.ResponseWriter, r *http.Request) (string, *Error)
 	user, password, ok := r.BasicAuth()
 	bad := errorf(StatusUnauthorized, "authentication is required")
 	if ok {
-		user, bad = h.authenticate(r.Context(), user, password)
+		user, bad = h.authenticate(r.Context(), Login{user, password, r.RemoteAddr})
 	}
 	if bad != nil {
 		w.Header().Set("WWW-Authenticate", `Basic realm="gremlin", charset="UTF-8"`)

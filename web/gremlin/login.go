@@ -37,9 +37,10 @@ func (c *conn) authenticate(j *job) bool {
 	waiting := l.waiting
 	user, password, bad := plain(j.req.Args)
 	if bad == nil {
-		l.user, bad = c.h.authenticate(c.ctx, user, password)
+		l.user, bad = c.h.authenticate(c.ctx, Login{user, password, c.from})
 	}
-	l.waiting, l.done = nil, bad == nil
+	l.waiting = nil
+	c.setKnown(bad == nil)
 	for _, w := range waiting {
 		if l.done {
 			if !c.start(w) {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/skerrydb/skerry/graph/graphson"
+	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
 	"github.com/skerrydb/skerry/web/gremlin"
-	"github.com/skerrydb/skerry/web/gremlin/graphson"
-	"github.com/skerrydb/skerry/web/gremlin/message"
 )
 
 // TestBatches: results come in batches, of which the last has another status.

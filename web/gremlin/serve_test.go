@@ -13,12 +13,12 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/skerrydb/skerry/graph/graphbinary"
+	"github.com/skerrydb/skerry/graph/graphson"
 	lang "github.com/skerrydb/skerry/graph/gremlin"
+	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
 	"github.com/skerrydb/skerry/web/gremlin"
-	"github.com/skerrydb/skerry/web/gremlin/graphbinary"
-	"github.com/skerrydb/skerry/web/gremlin/graphson"
-	"github.com/skerrydb/skerry/web/gremlin/message"
 )
 
 // fake is a Backend whose traversals are what a test says. It writes down what

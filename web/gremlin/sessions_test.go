@@ -8,9 +8,9 @@ import (
 	"time"
 
 	lang "github.com/skerrydb/skerry/graph/gremlin"
+	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
 	"github.com/skerrydb/skerry/web/gremlin"
-	"github.com/skerrydb/skerry/web/gremlin/message"
 )
 
 // in sends bytecode in a session.

@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
-	"github.com/skerrydb/skerry/web/gremlin/message"
 )
 
 // sink is where the results of a request go.
