@@ -230,6 +230,8 @@ var law = map[string]may{
 	"ci/daemon":          {code: "ci/eventually"},
 	"ci/eventually":      {},
 	"ci/npm":             {},
+	"ci/pip":             {},
+	"ci/tinkerpop":       {code: "ci/daemon"},
 	"ci/logbuf":          {},
 	"ci/oidcprovider":    {},
 	"ci/pgserver":        {code: "ci/daemon ci/ports github.com/jackc/pgx/v5"},

@@ -21,7 +21,6 @@ package optimistic
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
@@ -48,8 +47,8 @@ type Tx struct {
 	eng  engine.Engine
 	work chan func(engine.Tx) error // an error ends the view
 	over chan struct{}              // closed once the view has ended
+	turn chan struct{}              // full while a call uses the fields below
 
-	mu     sync.Mutex // guards the fields below, and lets one call at a time in
 	state  *state
 	ended  bool
 	viewed error // of the view, once over is closed
@@ -65,7 +64,7 @@ func Begin(ctx context.Context, eng engine.Engine, o Options) (*Tx, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
-	t := &Tx{eng: eng, work: make(chan func(engine.Tx) error), over: make(chan struct{}), state: newState(o.MaxBytes)}
+	t := &Tx{eng: eng, work: make(chan func(engine.Tx) error), over: make(chan struct{}), turn: make(chan struct{}, 1), state: newState(o.MaxBytes)}
 	began := make(chan struct{})
 	go func() {
 		defer close(t.over)
@@ -108,12 +107,26 @@ func (t *Tx) errOver() error {
 	return engine.Errorf(engine.CodeInvalid, "the transaction has ended")
 }
 
+// take waits until no other call lasts.
+func (t *Tx) take(ctx context.Context) error {
+	select {
+	case t.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t *Tx) give() { <-t.turn }
+
 // Do runs fn in the transaction, whose engine.Tx is valid until fn returns. An error
 // of fn undoes what fn wrote, and is returned unchanged; the transaction goes on. So
 // does a panic of fn, which Do repeats. fn runs once. If ctx ends before fn begins, its error is returned.
 func (t *Tx) Do(ctx context.Context, fn func(engine.Tx) error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	if err := t.take(ctx); err != nil {
+		return err
+	}
+	defer t.give()
 	if t.ended {
 		return t.errOver()
 	}
@@ -154,10 +167,13 @@ func (t *Tx) end() bool {
 }
 
 // Commit makes the transaction's writes durable, if what it read has not changed
-// since it began. engine.ErrConflict: it has, and nothing was written.
+// since it began. engine.ErrConflict: it has, and nothing was written. If ctx ends
+// while another call lasts, its error is returned and the transaction goes on.
 func (t *Tx) Commit(ctx context.Context) (engine.Position, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	if err := t.take(ctx); err != nil {
+		return 0, err
+	}
+	defer t.give()
 	if !t.end() {
 		return 0, t.errOver()
 	}
@@ -174,8 +190,8 @@ func (t *Tx) Commit(ctx context.Context) (engine.Position, error) {
 
 // Rollback drops the transaction. One that has ended is left as it is.
 func (t *Tx) Rollback() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	_ = t.take(context.Background())
+	defer t.give()
 	t.end()
 	t.state = newState(0)
 }

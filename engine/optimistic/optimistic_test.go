@@ -179,7 +179,12 @@ func TestLife(t *testing.T) {
 	if err := tx.Do(ctx, get("a")); err == nil {
 		t.Error("used after its end")
 	}
+}
 
+// TestGone: a transaction ends with its context, or with the goroutine of its function.
+func TestGone(t *testing.T) {
+	eng := testengine.Open(t, testengine.Options{})
+	ctx := t.Context()
 	gone, cancel := context.WithCancel(ctx)
 	tx, err := optimistic.Begin(gone, eng, optimistic.Options{})
 	if err != nil {

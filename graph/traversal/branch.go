@@ -85,7 +85,7 @@ func makeSideEffect(b *builder, c *callInfo) (kernel, traits, error) {
 	p, err := b.one(c)
 	return effect(func(r *run, t traverser) error {
 		return r.each(p, t, func(traverser) error { return nil })
-	}), traits{filter: true}, err
+	}), traits{}, err
 }
 
 func makeCoalesce(b *builder, c *callInfo) (kernel, traits, error) {

@@ -54,7 +54,7 @@ func (b *builder) plan(calls []gremlin.Call, spawned bool) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{id: b.count, text: (&gremlin.Traversal{Steps: calls}).String()}
+	p := &plan{id: b.count}
 	b.count++
 	if infos, labels, err = b.connect(infos, labels); err != nil {
 		return nil, err
@@ -272,7 +272,7 @@ func describe(v any) string {
 	return value.Describe(v)
 }
 
-// strings returns the arguments from i on, which must be strings. null is left out.
+// strings returns the arguments from i on, which must be strings. null becomes nothing.
 func (c *callInfo) strings(i int) (out []string, err error) {
 	for ; i < len(c.Args); i++ {
 		switch x := c.Args[i].(type) {

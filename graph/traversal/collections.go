@@ -359,7 +359,7 @@ func makeSubgraph(b *builder, c *callInfo) (kernel, traits, error) {
 			return fmt.Errorf("the side effect %q is something else", key)
 		}
 		return g.add(r, e)
-	}), traits{filter: true}, err
+	}), traits{}, err
 }
 
 // subgraphing is a subgraph that is being collected.

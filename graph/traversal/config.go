@@ -29,18 +29,15 @@ type config struct {
 	productive bool // by() without a result yields null
 	subgraph   *subgraph
 	partition  *partition
-	idKey      string     // the property that is an element's id; "": none
-	options    *value.Map // of with and OptionsStrategy
-	single     bool       // traversers that are the same count as one
+	idKey      string // the property that is an element's id; "": none
+	single     bool   // traversers that are the same count as one
 
 	collects map[string]func() any // side effects that are there from the start, by their keys
 }
 
 type sackConfig struct {
 	initial any
-	plan    *plan
-	split   *value.Enum // an Operator
-	merge   *value.Enum
+	merge   *value.Enum // an Operator; nil: none
 }
 
 type givenEffect struct {
@@ -51,7 +48,6 @@ type givenEffect struct {
 
 // configure reads the calls of the source.
 func (b *builder) configure(calls []gremlin.Call) error {
-	b.config.options = &value.Map{}
 	for _, c := range calls {
 		if err := b.sourceCall(&callInfo{Call: c}); err != nil {
 			s := &step{call: callInfo{Call: c}}
@@ -89,7 +85,11 @@ func (b *builder) sourceCall(c *callInfo) error {
 			}
 		}
 	case "with":
-		return b.withOption(c)
+		if err := c.arity(1, 2); err != nil {
+			return err
+		}
+		_, err := c.string(0) // an option of the request
+		return err
 	case "withPath":
 		b.config.paths = fullPaths
 	case "withBulk":
@@ -101,47 +101,24 @@ func (b *builder) sourceCall(c *callInfo) error {
 	return nil
 }
 
-func (b *builder) withOption(c *callInfo) error {
-	key, err := c.string(0)
-	if err != nil {
-		return err
-	}
-	var val any = true
-	if len(c.Args) > 1 {
-		val = c.Args[1]
-	}
-	b.config.options.Set(key, val)
-	return nil
-}
-
 func operator(v any) (*value.Enum, bool) {
 	e, ok := v.(value.Enum)
 	return &e, ok && e.Kind == value.KindOperator
 }
 
-func (b *builder) withSack(c *callInfo) (err error) {
-	if err := c.arity(1, 3); err != nil {
+func (b *builder) withSack(c *callInfo) error {
+	if err := c.arity(1, 2); err != nil { // with three, one is a function of Java
 		return err
 	}
-	s := &sackConfig{initial: c.Args[0]}
-	if t, ok := c.Args[0].(*gremlin.Traversal); ok {
-		if s.plan, err = b.child(t); err != nil {
-			return err
-		}
+	if _, ok := c.Args[0].(*gremlin.Traversal); ok {
+		return wrong(0, "a value", c.Args[0])
 	}
-	for i, a := range c.Args[1:] {
-		op, ok := operator(a)
-		if a == value.NormSack {
-			continue
+	s := &sackConfig{initial: c.Args[0]}
+	if len(c.Args) == 2 {
+		var ok bool
+		if s.merge, ok = operator(c.Args[1]); !ok {
+			return wrong(1, "an operator", c.Args[1])
 		}
-		if !ok {
-			return wrong(i+1, "an operator", a)
-		}
-		if i == 1 || len(c.Args) == 2 { // with one operator it merges
-			s.merge = op
-			continue
-		}
-		s.split = op
 	}
 	b.config.sack = s
 	return nil

@@ -22,8 +22,6 @@ func filters() map[string]maker {
 	}
 }
 
-var filterTraits = traits{filter: true}
-
 // hasTest is one condition on an element: on its id, its label or a property.
 type hasTest struct {
 	token *value.Enum // nil: of a property
@@ -161,7 +159,7 @@ func makeHas(b *builder, c *callInfo) (kernel, traits, error) {
 	}
 	h.tests = append(h.tests, test)
 	if len(args) == 1 {
-		return h, filterTraits, nil
+		return h, traits{}, nil
 	}
 	var err error
 	if t, ok := args[1].(*gremlin.Traversal); ok {
@@ -169,14 +167,14 @@ func makeHas(b *builder, c *callInfo) (kernel, traits, error) {
 			return nil, traits{}, fmt.Errorf("a token cannot be tested by a traversal")
 		}
 		test.plan, err = b.child(t)
-		return h, filterTraits, err
+		return h, traits{}, err
 	}
 	if test.token != nil && *test.token == value.ID {
 		test.pred, err = idPredicate(args[1:])
-		return h, filterTraits, err
+		return h, traits{}, err
 	}
 	test.pred, err = predicateOf(args[1])
-	return h, filterTraits, err
+	return h, traits{}, err
 }
 
 // idPredicate returns the predicate that an id is one of args. Elements stand for
@@ -206,12 +204,12 @@ func makeHasID(_ *builder, c *callInfo) (kernel, traits, error) {
 		return nil, traits{}, c.arity(1, -1)
 	}
 	pred, err := idPredicate(c.Args)
-	return &has{[]*hasTest{{token: &value.ID, pred: pred}}}, filterTraits, err
+	return &has{[]*hasTest{{token: &value.ID, pred: pred}}}, traits{}, err
 }
 
 func makeHasLabel(_ *builder, c *callInfo) (kernel, traits, error) {
 	pred, err := oneOf(c)
-	return &has{[]*hasTest{{token: &value.Label, pred: pred}}}, filterTraits, err
+	return &has{[]*hasTest{{token: &value.Label, pred: pred}}}, traits{}, err
 }
 
 // oneOf returns the predicate that a value is one of the arguments.
@@ -231,7 +229,7 @@ func makeHasPart(token value.Enum) maker {
 		return filter(func(_ *run, t traverser) (bool, error) {
 			v, err := tokenOf(token, t.val)
 			return err == nil && pred.accepts(v), nil
-		}), filterTraits, err
+		}), traits{}, err
 	}
 }
 
@@ -241,7 +239,7 @@ func makeHasNot(_ *builder, c *callInfo) (kernel, traits, error) {
 	return filter(func(r *run, t traverser) (bool, error) {
 		ok, err := r.passes(t, test)
 		return !ok, err
-	}), filterTraits, err
+	}), traits{}, err
 }
 
 func makeIs(_ *builder, c *callInfo) (kernel, traits, error) {
@@ -249,7 +247,7 @@ func makeIs(_ *builder, c *callInfo) (kernel, traits, error) {
 		return nil, traits{}, err
 	}
 	pred, err := predicateOf(c.Args[0])
-	return filter(func(_ *run, t traverser) (bool, error) { return pred.accepts(t.val), nil }), filterTraits, err
+	return filter(func(_ *run, t traverser) (bool, error) { return pred.accepts(t.val), nil }), traits{}, err
 }
 
 func makeWhereTraversal(b *builder, c *callInfo) (kernel, traits, error) {
@@ -261,7 +259,7 @@ func makeWhereTraversal(b *builder, c *callInfo) (kernel, traits, error) {
 		return makeIs(b, c)
 	}
 	p, err := b.child(c.Args[0])
-	return filter(func(r *run, t traverser) (bool, error) { return r.test(p, t) }), filterTraits, err
+	return filter(func(r *run, t traverser) (bool, error) { return r.test(p, t) }), traits{}, err
 }
 
 func makeNot(b *builder, c *callInfo) (kernel, traits, error) {
@@ -272,7 +270,7 @@ func makeNot(b *builder, c *callInfo) (kernel, traits, error) {
 	return filter(func(r *run, t traverser) (bool, error) {
 		ok, err := r.test(p, t)
 		return !ok, err
-	}), filterTraits, err
+	}), traits{}, err
 }
 
 func makeAnd(b *builder, c *callInfo) (kernel, traits, error) {
@@ -284,7 +282,7 @@ func makeAnd(b *builder, c *callInfo) (kernel, traits, error) {
 			}
 		}
 		return true, nil
-	}), filterTraits, err
+	}), traits{}, err
 }
 
 func makeOr(b *builder, c *callInfo) (kernel, traits, error) {
@@ -296,11 +294,11 @@ func makeOr(b *builder, c *callInfo) (kernel, traits, error) {
 			}
 		}
 		return false, nil
-	}), filterTraits, err
+	}), traits{}, err
 }
 
 func makeDiscard(_ *builder, c *callInfo) (kernel, traits, error) {
-	return filter(func(*run, traverser) (bool, error) { return false, nil }), filterTraits, c.arity(0, 0)
+	return filter(func(*run, traverser) (bool, error) { return false, nil }), traits{}, c.arity(0, 0)
 }
 
 // makeQuantifier makes all, any and none, which test the items of a collection.
@@ -328,7 +326,7 @@ func makeQuantifier(b *builder, c *callInfo) (kernel, traits, error) {
 			return slices.ContainsFunc(items, pred.accepts), nil
 		}
 		return !slices.ContainsFunc(items, pred.accepts), nil
-	}), filterTraits, err
+	}), traits{}, err
 }
 
 // itemsOf returns the items of a list or set, and whether v is one.
@@ -348,7 +346,7 @@ func makeCoin(_ *builder, c *callInfo) (kernel, traits, error) {
 	if !ok || f < 0 || f > 1 {
 		return nil, traits{}, fmt.Errorf("argument 1 must be a probability from 0 to 1")
 	}
-	return &coin{f}, filterTraits, nil
+	return &coin{f}, traits{}, nil
 }
 
 // coin passes on each of a traverser's bulk by chance.
@@ -382,7 +380,7 @@ func makeTimeLimit(_ *builder, c *callInfo) (kernel, traits, error) {
 	if err == nil && (n < 0 || n > 1<<40) {
 		err = fmt.Errorf("argument 1 must be milliseconds, from 0")
 	}
-	return timeLimit(time.Duration(n) * time.Millisecond), traits{filter: true, stateful: true}, err
+	return timeLimit(time.Duration(n) * time.Millisecond), traits{stateful: true}, err
 }
 
 type timeLimit time.Duration
@@ -409,7 +407,7 @@ func (s *timing) push(t traverser) error {
 func (s *timing) flush() error { return s.next.flush() }
 
 func makeIdentity(_ *builder, c *callInfo) (kernel, traits, error) {
-	return filter(func(*run, traverser) (bool, error) { return true, nil }), filterTraits, c.arity(0, 0)
+	return filter(func(*run, traverser) (bool, error) { return true, nil }), traits{}, c.arity(0, 0)
 }
 
 func makeFail(_ *builder, c *callInfo) (kernel, traits, error) {
@@ -421,7 +419,7 @@ func makeFail(_ *builder, c *callInfo) (kernel, traits, error) {
 		}
 		msg = s
 	}
-	return effect(func(*run, traverser) error { return fmt.Errorf("%s", msg) }), filterTraits, c.arity(0, 1)
+	return effect(func(*run, traverser) error { return fmt.Errorf("%s", msg) }), traits{}, c.arity(0, 1)
 }
 
 // makeWhere makes where: of a traversal, or of predicates whose values are labels.
@@ -450,7 +448,7 @@ func makeWhere(b *builder, c *callInfo) (kernel, traits, error) {
 	}
 	bys, err := b.bys(c)
 	b.used.any = true
-	return &whereP{start, pred, bys}, filterTraits, err
+	return &whereP{start, pred, bys}, traits{}, err
 }
 
 type whereP struct {
@@ -524,7 +522,7 @@ func (b *builder) wherePattern(c *callInfo, t *gremlin.Traversal) (kernel, trait
 	if err != nil {
 		return nil, traits{}, err
 	}
-	return filter(func(r *run, t traverser) (bool, error) { return r.holds(p, t) }), filterTraits, nil
+	return filter(func(r *run, t traverser) (bool, error) { return r.holds(p, t) }), traits{}, nil
 }
 
 func makeSimplePath(b *builder, c *callInfo) (kernel, traits, error) {
@@ -558,5 +556,5 @@ func makeSimplePath(b *builder, c *callInfo) (kernel, traits, error) {
 			seen[h] = true
 		}
 		return simple, nil
-	}), filterTraits, err
+	}), traits{}, err
 }

@@ -55,7 +55,7 @@ func makeGroup(b *builder, c *callInfo) (kernel, traits, error) {
 			}
 		}
 		return all, nil
-	}), traits{filter: true, barrier: true}, err
+	}), traits{barrier: true}, err
 }
 
 // grouping is a group that is being made.

@@ -18,11 +18,10 @@ type merge struct {
 	onMatch  *operand
 	outV     *operand
 	inV      *operand
-	start    bool
 }
 
 func makeMerge(b *builder, c *callInfo) (kernel, traits, error) {
-	m := &merge{edges: c.Name == "mergeE", start: c.first}
+	m := &merge{edges: c.Name == "mergeE"}
 	if err := c.arity(0, 1); err != nil {
 		return nil, traits{}, err
 	}

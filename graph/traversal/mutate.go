@@ -64,7 +64,6 @@ func labelOf(v any) (string, error) {
 // be among them: see fold.
 type addV struct {
 	label operand
-	start bool
 	props []*propertyStep
 }
 
@@ -76,7 +75,7 @@ func makeAddV(b *builder, c *callInfo) (kernel, traits, error) {
 	if err := c.arity(0, 1); err != nil {
 		return nil, traits{}, err
 	}
-	a := &addV{start: c.first, label: operand{val: graph.DefaultLabel}}
+	a := &addV{label: operand{val: graph.DefaultLabel}}
 	var err error
 	if len(c.Args) == 1 {
 		a.label, err = b.operand(c.Args[0])
@@ -170,7 +169,6 @@ func (r *run) storedID(id any) any {
 type addE struct {
 	label    operand
 	from, to *operand // nil: where the traverser is
-	start    bool
 	props    []*propertyStep
 }
 
@@ -178,7 +176,7 @@ func makeAddE(b *builder, c *callInfo) (kernel, traits, error) {
 	if err := c.arity(1, 1); err != nil {
 		return nil, traits{}, err
 	}
-	a := &addE{start: c.first}
+	a := &addE{}
 	var err error
 	if a.label, err = b.operand(c.Args[0]); err != nil {
 		return nil, traits{}, err
@@ -303,7 +301,7 @@ type propertyStep struct {
 
 func makeProperty(b *builder, c *callInfo) (kernel, traits, error) {
 	p, err := b.property(c)
-	return p, traits{filter: true}, err
+	return p, traits{}, err
 }
 
 func (b *builder) property(c *callInfo) (*propertyStep, error) {
@@ -485,7 +483,7 @@ func makeDrop(_ *builder, c *callInfo) (kernel, traits, error) {
 			return false, e.Remove()
 		}
 		return false, fmt.Errorf("it needs elements or properties, not %s", value.Describe(t.val))
-	}), traits{filter: true}, c.arity(0, 0)
+	}), traits{}, c.arity(0, 0)
 }
 
 // foldProperties gives the properties that follow addV and addE to these steps.

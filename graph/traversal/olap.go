@@ -64,7 +64,7 @@ func makeProgram(b *builder, c *callInfo) (kernel, traits, error) {
 	if err == nil {
 		err = c.eachOption(func(name string, v any) error { return p.option(b, name, v) })
 	}
-	return p, traits{barrier: true, filter: true}, err
+	return p, traits{barrier: true}, err
 }
 
 // mainOnly refuses a step in a traversal within another one, which would run it again

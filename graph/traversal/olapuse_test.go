@@ -120,7 +120,7 @@ func TestOptionErrors(t *testing.T) {
 		{"g.V().values('name').pageRank()", "needs a vertex"},
 		{"g.V().where(pageRank())", "within another"},
 		{"g.V().local(shortestPath())", "within another"},
-		{"g.withSack(V().pageRank()).V().sack()", ""},
+		{"g.withSack(V()).V().sack()", "a value"},
 		{"g.withStrategies(SubgraphStrategy(vertices: connectedComponent())).V()", "within another"},
 		{"g.withStrategies(SubgraphStrategy(vertices: shortestPath())).V()", "within another"},
 		{"g.V().shortestPath(1)", "at most 0 arguments"},

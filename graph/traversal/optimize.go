@@ -80,7 +80,7 @@ func addBarriers(steps []*step) []*step {
 	for _, s := range steps {
 		if _, ok := s.kernel.(*adjacent); ok {
 			if moved++; moved > 2 {
-				lazy := &step{kernel: lazy(lazySize), traits: traits{filter: true, barrier: true}}
+				lazy := &step{kernel: lazy(lazySize), traits: traits{barrier: true}}
 				lazy.call.Name, lazy.call.Pos = "barrier", s.call.Pos
 				out = append(out, lazy)
 			}

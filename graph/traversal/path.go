@@ -240,7 +240,7 @@ func makeSack(b *builder, c *callInfo) (kernel, traits, error) {
 		return nil, traits{}, wrong(0, "an operator", c.Args[0])
 	}
 	bys, err := b.oneBy(c, "Sack")
-	return sacking{op.Name, bys}, traits{filter: true}, err
+	return sacking{op.Name, bys}, traits{}, err
 }
 
 type sacking struct {
@@ -311,7 +311,7 @@ func makeTree(b *builder, c *callInfo) (kernel, traits, error) {
 			r.effects.vals[key] = tree
 		}
 		return add(r, tree, t)
-	}), traits{filter: true}, err
+	}), traits{}, err
 }
 
 type treeing struct {

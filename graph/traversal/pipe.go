@@ -26,7 +26,6 @@ type traits struct {
 	reduces  bool // it is a barrier that pushes one traverser
 	moves    bool // it may make many traversers of one: a lazy barrier after it pays
 	source   bool // it may be the first of a traversal
-	filter   bool // its results are those that it got
 }
 
 // plan is a chain of steps.
@@ -34,7 +33,6 @@ type plan struct {
 	id       int
 	steps    []*step
 	stateful bool
-	text     string // for errors and explain
 }
 
 // barrier reports whether the plan has a step that waits for all traversers.

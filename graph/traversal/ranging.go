@@ -49,7 +49,7 @@ func makeRange(_ *builder, c *callInfo) (kernel, traits, error) {
 	if err != nil || local {
 		return mapping(func(_ *run, t traverser) (any, bool, error) { return w.local(t.val) }), traits{}, err
 	}
-	return w, traits{filter: true, stateful: true}, nil
+	return w, traits{stateful: true}, nil
 }
 
 func (w window) open(_ *run, next sink) sink { return &windowing{w: w, next: next} }
@@ -152,7 +152,7 @@ func makeTail(_ *builder, c *callInfo) (kernel, traits, error) {
 			return cutCollection(t.val, func(size int) (int, int) { return max(0, size-int(min(n, math.MaxInt32))), size })
 		}), traits{}, err
 	}
-	return tail(n), traits{filter: true, barrier: true}, nil
+	return tail(n), traits{barrier: true}, nil
 }
 
 type tail int64
@@ -216,7 +216,7 @@ func makeDedup(b *builder, c *callInfo) (kernel, traits, error) {
 	}
 	bys, err := b.oneBy(c, "Dedup")
 	b.used.any = b.used.any || len(labels) > 0
-	return &dedup{labels, bys}, traits{filter: true, stateful: true}, err
+	return &dedup{labels, bys}, traits{stateful: true}, err
 }
 
 type dedup struct {
@@ -293,7 +293,7 @@ func makeOrder(b *builder, c *callInfo) (kernel, traits, error) {
 	}
 	return collecting(func(r *run, all []traverser) ([]traverser, error) {
 		return r.ordered(bys, all)
-	}), traits{filter: true, barrier: true}, c.arity(0, 0)
+	}), traits{barrier: true}, c.arity(0, 0)
 }
 
 // ordered sorts traversers. Those without a value to sort by are left out.
@@ -386,7 +386,7 @@ func makeBarrier(_ *builder, c *callInfo) (kernel, traits, error) {
 		return nil, traits{}, err
 	}
 	if len(c.Args) == 1 && c.Args[0] == value.NormSack {
-		return collecting(normSack), traits{filter: true, barrier: true}, nil
+		return collecting(normSack), traits{barrier: true}, nil
 	}
 	size := int64(math.MaxInt64)
 	if len(c.Args) == 1 {
@@ -395,7 +395,7 @@ func makeBarrier(_ *builder, c *callInfo) (kernel, traits, error) {
 			return nil, traits{}, wrong(0, "a whole number from 1", c.Args[0])
 		}
 	}
-	return lazy(size), traits{filter: true, barrier: true}, nil
+	return lazy(size), traits{barrier: true}, nil
 }
 
 // normSack divides the sacks so that their sum is 1.
@@ -500,7 +500,7 @@ func makeAggregate(b *builder, c *callInfo) (kernel, traits, error) {
 		return r.collect(key, v, t.bulk)
 	}
 	if local {
-		return effect(collect), traits{filter: true}, err
+		return effect(collect), traits{}, err
 	}
 	return collecting(func(r *run, all []traverser) ([]traverser, error) {
 		if op := r.effects.reduce[key]; op != nil && (op.Name == "assign" || op.Name == "addAll") {
@@ -512,7 +512,7 @@ func makeAggregate(b *builder, c *callInfo) (kernel, traits, error) {
 			}
 		}
 		return all, nil
-	}), traits{filter: true, barrier: true}, err
+	}), traits{barrier: true}, err
 }
 
 // collectAll gives the values of all traversers to a side effect at once.

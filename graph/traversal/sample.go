@@ -22,7 +22,7 @@ func makeSample(b *builder, c *callInfo) (kernel, traits, error) {
 	if local {
 		return mapping(s.local), traits{}, err
 	}
-	return collecting(s.choose), traits{filter: true, barrier: true}, err
+	return collecting(s.choose), traits{barrier: true}, err
 }
 
 // sampling chooses n of all, each with a chance in proportion to its weight.

@@ -31,12 +31,11 @@ type elements struct {
 	edges bool
 	ids   []any // nil: all
 	byID  bool
-	start bool       // it begins the traversal
 	tests []*hasTest // that follow: what an index may be asked for
 }
 
 func makeElements(_ *builder, c *callInfo) (kernel, traits, error) {
-	e := &elements{edges: c.Name == "E", start: c.first, byID: len(c.Args) > 0}
+	e := &elements{edges: c.Name == "E", byID: len(c.Args) > 0}
 	for i, id := range flat(c.Args) {
 		switch id.(type) {
 		case *gremlin.Traversal, *gremlin.P:

@@ -107,10 +107,7 @@ func (b *builder) strategy(arg any) error {
 		b.config.seed = &n
 	case "ProductiveByStrategy":
 		b.config.productive = true
-	case "OptionsStrategy":
-		for _, e := range s.Config.Entries() {
-			b.config.options.Set(e.Key, e.Val)
-		}
+	case "OptionsStrategy": // of the request
 	case "ReservedKeysVerificationStrategy", "EdgeLabelVerificationStrategy":
 		return b.verification(s)
 	case "ElementIdStrategy":

@@ -101,7 +101,13 @@ func makeText(_ *builder, c *callInfo) (kernel, traits, error) {
 		}
 		return nil, known("The %s() step can only take string as argument, encountered %s", c.Name, javaName(v))
 	}
-	return mapping(func(_ *run, t traverser) (any, bool, error) {
+	return mapEach(local, one), traits{}, nil
+}
+
+// mapEach makes a step of a function of one value, or, if local is set, of each item of a
+// collection.
+func mapEach(local bool, one func(any) (any, error)) mapping {
+	return func(_ *run, t traverser) (any, bool, error) {
 		items, ok := iterable(t.val)
 		if !local || !ok {
 			v, err := one(t.val)
@@ -116,7 +122,7 @@ func makeText(_ *builder, c *callInfo) (kernel, traits, error) {
 			out = append(out, v)
 		}
 		return out, true, nil
-	}), traits{}, nil
+	}
 }
 
 func (c *callInfo) checkText() error {
@@ -147,22 +153,7 @@ func makeAsString(_ *builder, c *callInfo) (kernel, traits, error) {
 		}
 		return value.Text(v), nil
 	}
-	return mapping(func(_ *run, t traverser) (any, bool, error) {
-		items, ok := iterable(t.val)
-		if !local || !ok {
-			v, err := one(t.val)
-			return v, err == nil, err
-		}
-		out := value.List{}
-		for _, item := range items {
-			v, err := one(item)
-			if err != nil {
-				return nil, false, err
-			}
-			out = append(out, v)
-		}
-		return out, true, nil
-	}), traits{}, c.arity(0, 0)
+	return mapEach(local, one), traits{}, c.arity(0, 0)
 }
 
 // makeConcat makes concat(strings or traversals…). null counts for nothing, unless

@@ -169,9 +169,13 @@ func TestSession(t *testing.T) {
 	}
 	want(t, b, "g.V().count()", "104")
 	want(t, b, "g.V(5000).out().label()", "a")
+}
 
-	ctx, cancel := context.WithCancel(t.Context()) // so does its context
-	s, err = b.Begin(ctx, gremlin.Request{Source: "g", N: -1})
+// TestSessionGone: a session ends with its context.
+func TestSessionGone(t *testing.T) {
+	b := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s, err := b.Begin(ctx, gremlin.Request{Source: "g", N: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package graphs
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/optimistic"
@@ -19,9 +18,7 @@ const firstNumbers = 64
 // session is one transaction over several requests. It holds up no other one: if what
 // it has read has changed when it is committed, it fails with engine.ErrConflict.
 type session struct {
-	tx *optimistic.Tx
-
-	mu       sync.Mutex // guards the fields below, and lets one request at a time in
+	tx       *optimistic.Tx
 	graph    *graph.Lasting
 	reserved uint64 // for how many elements numbers were reserved last
 }
@@ -50,8 +47,6 @@ func (s *session) Submit(ctx context.Context, r gremlin.Request, yield func(val 
 	if err != nil {
 		return failure(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var all []result
 	for {
 		all = all[:0]

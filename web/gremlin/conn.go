@@ -231,9 +231,6 @@ func (c *conn) perform(j *job, w *work, t *turn) {
 	}
 	s := &stream{codec: j.codec, to: wsSink{c, j.req.ID, j}}
 	c.h.run(ctx, w, s, func(ctx context.Context) error {
-		if err := w.parse(); err != nil {
-			return err
-		}
 		switch {
 		case t != nil:
 			return t.s.run(ctx, w, s.yield)

@@ -52,16 +52,13 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(h.stop, cancel)()
 	s := &stream{codec: jsonCodec(to.format), to: to}
 	h.run(ctx, wk, s, func(ctx context.Context) error {
-		if err := wk.parse(); err != nil {
-			return err
-		}
 		return h.o.Backend.Submit(ctx, wk.req, s.yield)
 	})
 }
 
 // httpWork checks the arguments of a request over HTTP, which are those of text.
 func httpWork(o *Options, args *value.Map) (*work, *Error) {
-	a, w := &arguments{m: args}, &work{}
+	a, w := &arguments{m: args}, &work{args: args}
 	a.common(o, w)
 	a.script(w)
 	if p := a.mapping("parameters"); p != nil && w.bindings == nil {

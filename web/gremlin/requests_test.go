@@ -183,6 +183,8 @@ func TestTimeout(t *testing.T) {
 			{[]any{"evaluationTimeout", int32(0)}, time.Minute},
 			{[]any{"evaluationTimeout", int64(60_001)}, time.Minute},
 			{[]any{"evaluationTimeout", int64(1) << 62}, time.Minute},
+			{[]any{"evaluationTimeout", int32(500), "gremlin", "g.with('evaluationTimeout', 300).V()"}, 300 * time.Millisecond},
+			{[]any{"gremlin", "g.withStrategies(OptionsStrategy(evaluationTimeout: 20000)).V()"}, 20 * time.Second},
 		} {
 			began := time.Now()
 			id := d.send("eval", "", append([]any{"gremlin", "g.V()"}, c.args...)...)
@@ -225,6 +227,8 @@ func TestArguments(t *testing.T) {
 		{"eval", "", []any{"gremlin", "g.V()", "batchSize", int32(-1)}, 499, "argument batchSize"},
 		{"eval", "", []any{"gremlin", "g.V()", "evaluationTimeout", int32(-1)}, 499, "argument evaluationTimeout"},
 		{"eval", "", []any{"gremlin", "g.V()", "materializeProperties", "some"}, 499, "argument materializeProperties"},
+		{"eval", "", []any{"gremlin", "g.with('materializeProperties', 'tokens').V()"}, 200, "-1 true"},
+		{"eval", "", []any{"gremlin", "g.with('evaluationTimeout', 'long').V()"}, 499, "argument evaluationTimeout"},
 		{"eval", "", []any{"gremlin", "g.tx().commit()"}, 499, "needs a session"},
 		{"eval", "other", []any{"gremlin", "g.V()"}, 499, `no processor "other"`},
 		{"eval", "session", []any{"gremlin", "g.V()"}, 499, "argument session"},

@@ -90,8 +90,8 @@ func (s *stream) finish(err *Error) {
 // errTimeout is the cause of the end of a request that took too long.
 var errTimeout = errors.New("the request took too long")
 
-// run runs a request with its time limit and sends the results. what runs it in a
-// transaction.
+// run parses a request, runs it with its time limit, and sends the results. what runs
+// it in a transaction.
 func (h *Handler) run(ctx context.Context, w *work, s *stream, what func(context.Context) error) {
 	buf := h.buffers.Get().(*[]byte)
 	defer func() {
@@ -100,11 +100,14 @@ func (h *Handler) run(ctx context.Context, w *work, s *stream, what func(context
 		}
 		h.buffers.Put(buf)
 	}()
+	err := h.guard(ctx, func(context.Context) error { return w.parse(&h.o) })
 	s.items, s.batch, s.traversers = (*buf)[:0], w.batch, w.traversers
 	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, errTimeout)
 	defer cancel()
 	s.ctx = ctx
-	err := h.guard(ctx, what)
+	if err == nil {
+		err = h.guard(ctx, what)
+	}
 	if err == nil && s.broken == nil {
 		s.finish(nil)
 		return

@@ -11,6 +11,7 @@ import (
 // work is what a request asks for, once its arguments have been checked.
 type work struct {
 	req      Request
+	args     *value.Map
 	text     string // to be parsed to req.Traversal, if there is no bytecode
 	bindings *value.Map
 	aliases  *value.Map // of sources, for text
@@ -193,7 +194,7 @@ func txOf(t *lang.Traversal) string {
 
 // workOf checks a request of a driver.
 func workOf(o *Options, op, processor string, args *value.Map) (*work, *Error) {
-	a, w := &arguments{m: args}, &work{}
+	a, w := &arguments{m: args}, &work{args: args}
 	switch op {
 	case "eval", "bytecode", "close":
 	case "keys", "gather":
@@ -238,11 +239,57 @@ func (w *work) checkTx() *Error {
 	return nil
 }
 
-// parse makes a traversal of the text, if there is one.
-func (w *work) parse() error {
-	if w.text == "" {
+// parse makes a traversal of the text, if there is one, and heeds what its source says
+// about the request.
+func (w *work) parse(o *Options) error {
+	if w.text != "" {
+		if err := w.parseText(); err != nil {
+			return err
+		}
+	}
+	if w.req.Traversal == nil {
 		return nil
 	}
+	m := optionsOf(w.req.Traversal)
+	if m.Len() == 0 {
+		return nil
+	}
+	for _, e := range w.args.Entries() {
+		if _, own := m.Get(e.Key); !own {
+			m.Set(e.Key, e.Val)
+		}
+	}
+	a := &arguments{m: m}
+	if a.common(o, w); a.err != nil {
+		return a.err
+	}
+	return nil
+}
+
+// optionsOf returns what a source sets by with(key, value). They stand for arguments
+// of the request: drivers send both.
+func optionsOf(t *lang.Traversal) *value.Map {
+	m := &value.Map{}
+	for _, c := range t.Source {
+		switch {
+		case c.Name == "with" && len(c.Args) == 2:
+			m.Set(c.Args[0], c.Args[1])
+		case c.Name == "withStrategies":
+			for _, a := range c.Args {
+				s, ok := a.(lang.Strategy)
+				if !ok || s.Name != "OptionsStrategy" || s.Config == nil {
+					continue
+				}
+				for _, e := range s.Config.Entries() {
+					m.Set(e.Key, e.Val)
+				}
+			}
+		}
+	}
+	return m
+}
+
+func (w *work) parseText() error {
 	q, err := lang.Parse(w.text, w.bindings)
 	if err != nil {
 		return errorf(StatusEvaluation, "%v", err)

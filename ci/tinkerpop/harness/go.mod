@@ -1,3 +1,4 @@
+// What TinkerPop's harness for Go needs. Package tinkerpop builds that harness here; there is no package of this module.
 module harness
 
 go 1.26
