@@ -84,12 +84,12 @@ func errorf(status int, format string, args ...any) *Error {
 	return &Error{Status: status, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Bounds that clients cannot change.
+// Bounds of responses and logins. Clients cannot change them.
 const (
-	// DefaultBatch is how many results a response has if the request does not say it,
-	// and MaxBatch is the most it can say.
+	// DefaultBatch is how many results a response has if the request does not say it.
 	DefaultBatch = 64
-	MaxBatch     = 10_000
+	// MaxBatch is how many results a response may have.
+	MaxBatch = 10_000
 	// MaxBatchBytes is the size of results at which a response is sent before it has
 	// as many as the request says.
 	MaxBatchBytes = 1 << 20
