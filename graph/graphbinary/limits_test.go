@@ -44,6 +44,7 @@ func TestMalformed(t *testing.T) {
 		{"path of other labels", "0e 00 09 00 00000000 09 00 00000001 fe 01", 2, "labels for 1 values, found 0"},
 		{"traversal as key", "0a 00 00000001 15 00 00000000 00000000 fe 01", 6, "a type of value, found 0x15"},
 		{"traversal within a set", "0b 00 00000001 09 00 00000001 15 00 00000000 00000000", 12, "a type of value"},
+		{"cardinality without a value", "15 00 00000000 00000001 00000019 43617264696e616c69747956616c756554726176657273616c 00000001 03 00 00000006 73696e676c65", 0, "a cardinality and a value"},
 		{"graph without the vertex", "10 00 00000000 00000001 fe 01 00000000 fe 01 fe 01 fe 01 fe 01 fe 01 fe 01", 16, "the id of a vertex"},
 	} {
 		codec().Malformed(t, c.name, bytesOf(t, c.hex), c.offset, c.want)

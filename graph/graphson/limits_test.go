@@ -53,6 +53,7 @@ func TestMalformed(t *testing.T) {
 		{`{"@type":"g:Set","@value":[{"@type":"g:P","@value":{"predicate":"gt","value":1}}]}`, 27, "a type of value"},
 		{`{"@type":"g:Path","@value":{"labels":[],"objects":[1]}}`, 27, "labels for 1 values, found 0"},
 		{`{"@type":"g:Bytecode","@value":{"step":[[]]}}`, 40, "a call's name and arguments"},
+		{`{"@type":"g:CardinalityValueTraversal","@value":{"cardinality":"no","value":1}}`, 48, "a cardinality and a value"},
 		{`{"@type":"g:Vertex","@value":{"id":1,"properties":{"a":[1]}}}`, 56, "a property of a vertex"},
 		{`1e999`, 0, "a number"},
 	} {
