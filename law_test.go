@@ -90,11 +90,13 @@ var law = map[string]may{
 	"graph/gremlin":     {code: "graph/value"},
 	"graph/files":       {code: "engine graph graph/graphson graph/message graph/value", tests: "ci/seed engine/testengine"},
 	"graph/message":     {code: "graph/value"},
-	"graph/graphson":    {code: "graph/gremlin graph/message graph/value"},
-	"graph/graphbinary": {code: "graph/gremlin graph/message graph/value"},
+	"graph/graphson":    {code: "graph/gremlin graph/message graph/value", tests: "graph/message/messagetest"},
+	"graph/graphbinary": {code: "graph/gremlin graph/message graph/value", tests: "graph/message/messagetest"},
 	"graph":             {code: "engine graph/value keyspace", tests: "ci/seed engine/enginetest engine/testengine"},
 	"graph/gql":         {code: "graph/value"},
 	"graph/traversal":   {code: "engine graph graph/gql graph/gremlin graph/value", tests: "ci/seed engine/testengine"},
+
+	"graph/message/messagetest": {code: "graph/gremlin graph/message graph/value"}, // for the tests of encodings
 
 	// the tiers are leaves; sources and feeds on databases import cache
 	"cache":          {code: "cache/disk cache/memory engine feed", tests: "ci/eventually ci/seed engine/testengine"},

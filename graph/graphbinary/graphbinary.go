@@ -6,13 +6,7 @@
 // at https://tinkerpop.apache.org/docs/3.8.1/dev/io/#graphbinary.
 package graphbinary
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/skerrydb/skerry/graph/gremlin"
-	"github.com/skerrydb/skerry/graph/value"
-)
+import "github.com/skerrydb/skerry/graph/value"
 
 // Mime is the name of the encoding in messages to a server.
 const Mime = "application/vnd.graphbinary-v1.0"
@@ -126,29 +120,4 @@ func codeOf(kind string) byte {
 		}
 	}
 	return typeNull
-}
-
-// known reports whether an enumeration has the constant.
-func known(e value.Enum) bool { return slices.Contains(value.Enums()[e.Kind], e.Name) }
-
-// cardinalityCall is the source call that stands for a value with a cardinality.
-const cardinalityCall = "CardinalityValueTraversal"
-
-// textual reports whether a predicate is one of TextP, which has a type of its
-// own.
-func textual(p *gremlin.P) bool {
-	switch p.Name {
-	case "containing", "notContaining", "startingWith", "notStartingWith", "endingWith", "notEndingWith", "regex", "notRegex":
-		return true
-	}
-	return false
-}
-
-// simple returns the last part of the name of one of TinkerPop's classes, and
-// other names unchanged.
-func simple(class string) string {
-	if strings.HasPrefix(class, "org.apache.tinkerpop.") {
-		return class[strings.LastIndexByte(class, '.')+1:]
-	}
-	return class
 }

@@ -3,8 +3,6 @@ package graphbinary_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
-	"strings"
 	"testing"
 
 	"github.com/skerrydb/skerry/graph/graphbinary"
@@ -46,15 +44,10 @@ func TestMalformed(t *testing.T) {
 		{"path of other labels", "0e 00 09 00 00000000 09 00 00000001 fe 01", 2, "labels for 1 values, found 0"},
 		{"traversal as key", "0a 00 00000001 15 00 00000000 00000000 fe 01", 6, "a type of value, found 0x15"},
 		{"traversal within a set", "0b 00 00000001 09 00 00000001 15 00 00000000 00000000", 12, "a type of value"},
+		{"cardinality without a value", "15 00 00000000 00000001 00000019 43617264696e616c69747956616c756554726176657273616c 00000001 03 00 00000006 73696e676c65", 0, "a cardinality and a value"},
 		{"graph without the vertex", "10 00 00000000 00000001 fe 01 00000000 fe 01 fe 01 fe 01 fe 01 fe 01 fe 01", 16, "the id of a vertex"},
 	} {
-		v, err := graphbinary.Decode(bytesOf(t, c.hex))
-		var where *message.Error
-		if !errors.As(err, &where) {
-			t.Errorf("%s: read as %#v, %v", c.name, v, err)
-		} else if where.Offset != c.offset || !strings.Contains(where.Msg, c.want) {
-			t.Errorf("%s: %v, want %q at byte %d", c.name, err, c.want, c.offset)
-		}
+		codec().Malformed(t, c.name, bytesOf(t, c.hex), c.offset, c.want)
 	}
 	if q, err := graphbinary.DecodeRequest(bytesOf(t, "82")); err == nil || q.Args != nil {
 		t.Errorf("version 0x82 is read as %+v, %v", q, err)
@@ -129,16 +122,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{"bulk", message.MaxValues, bulk},
 	} {
-		v, err := graphbinary.Decode(c.of(c.limit))
-		if err != nil {
-			t.Errorf("%s of %d: %v", c.name, c.limit, err)
-		}
-		if _, err := graphbinary.Append(nil, v); err != nil {
-			t.Errorf("%s of %d cannot be written: %v", c.name, c.limit, err)
-		}
-		if _, err = graphbinary.Decode(c.of(c.limit + 1)); err == nil {
-			t.Errorf("%s of %d is read", c.name, c.limit+1)
-		}
+		codec().Limit(t, c.name, c.limit, c.of)
 	}
 	var deep any
 	for range message.MaxDepth {

@@ -83,7 +83,8 @@ func AppendItem(dst []byte, n int, v any) ([]byte, error) { return Append(dst, v
 // AppendItem has encoded. It ignores p.Result.
 func AppendItems(dst []byte, p *message.Response, items []byte, n int) ([]byte, error) {
 	w := responseHead(dst, p)
-	w.list(n)
+	w.head(typeList)
+	w.length(n)
 	w.b = append(w.b, items...)
 	return w.b, w.err
 }

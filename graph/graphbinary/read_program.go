@@ -2,6 +2,7 @@ package graphbinary
 
 import (
 	"github.com/skerrydb/skerry/graph/gremlin"
+	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
 )
 
@@ -13,9 +14,9 @@ func (r *reader) program(code byte, at int) (any, bool) {
 	case typeP, typeTextP:
 		return r.predicate(), true
 	case typeStrategy:
-		return gremlin.Strategy{Name: simple(r.string("a class")), Config: r.pairs()}, true
+		return gremlin.Strategy{Name: message.SimpleName(r.string("a class")), Config: r.pairs()}, true
 	case typeClass:
-		return gremlin.Class(simple(r.string("a class"))), true
+		return gremlin.Class(message.SimpleName(r.string("a class"))), true
 	case typeBinding:
 		r.string("a name")
 		return r.value(), true
@@ -30,18 +31,11 @@ func (r *reader) program(code byte, at int) (any, bool) {
 // source call stands for a value with a cardinality.
 func (r *reader) bytecode(at int) any {
 	t := &gremlin.Traversal{Steps: r.calls(), Source: r.calls()}
-	if r.err != nil || len(t.Source) != 1 || t.Source[0].Name != cardinalityCall {
+	if r.err != nil || len(t.Source) != 1 || t.Source[0].Name != message.CardinalityCall {
 		return t
 	}
-	args := t.Source[0].Args
-	if len(args) == 2 && len(t.Steps) == 0 {
-		c, ok := args[0].(value.Enum)
-		if name, text := args[0].(string); text { // as Java sends it
-			c, ok = value.Enum{Kind: value.KindCardinality, Name: name}, true
-		}
-		if ok && c.Kind == value.KindCardinality && known(c) {
-			return gremlin.Cardinal{Cardinality: c, Val: args[1]}
-		}
+	if c, val, ok := message.Cardinal(t.Source[0].Args); ok && len(t.Steps) == 0 {
+		return gremlin.Cardinal{Cardinality: c, Val: val}
 	}
 	r.failf(at, "expected a cardinality and a value")
 	return nil

@@ -169,7 +169,7 @@ func (r *reader) enum(kind string) any {
 		return nil
 	}
 	e := value.Enum{Kind: kind, Name: r.string("a constant")}
-	if r.err == nil && !known(e) {
+	if r.err == nil && !message.Known(e) {
 		r.failf(at, "expected a constant of %s, found %q", kind, e.Name)
 	}
 	return e

@@ -2,6 +2,7 @@ package graphbinary
 
 import (
 	"github.com/skerrydb/skerry/graph/gremlin"
+	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
 )
 
@@ -11,7 +12,7 @@ func (w *writer) element(v any) bool {
 	case *value.Vertex:
 		w.head(typeVertex)
 		w.reference(x)
-		w.vertexProperties(x.Properties)
+		properties(w, x.Properties)
 	case *value.Edge:
 		w.head(typeEdge)
 		w.value(x.ID)
@@ -19,11 +20,11 @@ func (w *writer) element(v any) bool {
 		w.reference(x.In)
 		w.reference(x.Out)
 		w.null()
-		w.properties(x.Properties)
+		properties(w, x.Properties)
 	case *value.VertexProperty:
 		w.head(typeVertexProperty)
 		w.vertexProperty(x)
-		w.properties(x.Properties)
+		properties(w, x.Properties)
 	case *value.Property:
 		w.head(typeProperty)
 		w.text(x.Key)
@@ -42,11 +43,11 @@ func (w *writer) element(v any) bool {
 		w.int64(x.Nanos)
 		w.pairs(x.Counts)
 		w.pairs(x.Annotations)
-		w.metrics(x.Nested)
+		items(w, x.Nested)
 	case *value.TraversalMetrics:
 		w.head(typeTraversalMetrics)
 		w.int64(x.Nanos)
-		w.metrics(x.Steps)
+		items(w, x.Steps)
 	default:
 		return false
 	}
@@ -68,32 +69,18 @@ func (w *writer) vertexProperty(p *value.VertexProperty) {
 	w.null()
 }
 
-// vertexProperties writes a list, or null if there are none: the vertex is a
-// reference then.
-func (w *writer) vertexProperties(ps []*value.VertexProperty) {
+// properties writes a list, or null for nil: a vertex is a reference then.
+func properties[T any](w *writer, ps []T) {
 	if ps == nil {
 		w.null()
 		return
 	}
-	w.list(len(ps))
-	for _, p := range ps {
-		w.value(p)
-	}
-}
-
-func (w *writer) properties(ps []*value.Property) {
-	if ps == nil {
-		w.null()
-		return
-	}
-	w.list(len(ps))
-	for _, p := range ps {
-		w.value(p)
-	}
+	list(w, ps)
 }
 
 func (w *writer) path(p *value.Path) {
-	w.list(len(p.Labels))
+	w.head(typeList)
+	w.length(len(p.Labels))
 	for _, labels := range p.Labels {
 		w.head(typeSet)
 		w.length(len(labels))
@@ -101,8 +88,7 @@ func (w *writer) path(p *value.Path) {
 			w.string(l)
 		}
 	}
-	w.head(typeList)
-	w.items(p.Objects)
+	list(w, p.Objects)
 }
 
 func (w *writer) graph(g *value.Graph) {
@@ -112,10 +98,7 @@ func (w *writer) graph(g *value.Graph) {
 		w.length(len(v.Properties))
 		for _, p := range v.Properties {
 			w.vertexProperty(p)
-			w.list(len(p.Properties))
-			for _, meta := range p.Properties {
-				w.value(meta)
-			}
+			list(w, p.Properties)
 		}
 	}
 	w.length(len(g.Edges))
@@ -130,17 +113,7 @@ func (w *writer) graph(g *value.Graph) {
 			w.null()
 		}
 		w.null()
-		w.list(len(e.Properties))
-		for _, p := range e.Properties {
-			w.value(p)
-		}
-	}
-}
-
-func (w *writer) metrics(ms []*value.Metrics) {
-	w.length(len(ms))
-	for _, m := range ms {
-		w.value(m)
+		list(w, e.Properties)
 	}
 }
 
@@ -154,15 +127,15 @@ func (w *writer) program(v any) bool {
 	case gremlin.Cardinal:
 		w.head(typeBytecode)
 		w.calls(nil)
-		w.calls([]gremlin.Call{{Name: cardinalityCall, Args: []any{x.Cardinality, x.Val}}})
+		w.calls([]gremlin.Call{{Name: message.CardinalityCall, Args: []any{x.Cardinality, x.Val}}})
 	case *gremlin.P:
-		if textual(x) {
+		if message.Textual(x.Name) {
 			w.head(typeTextP)
 		} else {
 			w.head(typeP)
 		}
 		w.text(x.Name)
-		w.items(x.Args)
+		items(w, x.Args)
 	case gremlin.Strategy:
 		w.head(typeStrategy)
 		w.text(x.Name)
@@ -180,6 +153,6 @@ func (w *writer) calls(calls []gremlin.Call) {
 	w.length(len(calls))
 	for _, c := range calls {
 		w.text(c.Name)
-		w.items(c.Args)
+		items(w, c.Args)
 	}
 }

@@ -30,7 +30,6 @@ func (w *writer) head(code byte)    { w.b = append(w.b, code, flagValue) }
 func (w *writer) null()             { w.b = append(w.b, typeNull, flagNull) }
 func (w *writer) text(s string)     { w.length(len(s)); w.b = append(w.b, s...) }
 func (w *writer) string(s string)   { w.head(typeString); w.text(s) }
-func (w *writer) list(n int)        { w.head(typeList); w.length(n) }
 func (w *writer) float64(f float64) { w.int64(int64(math.Float64bits(f))) }
 
 func (w *writer) length(n int) {
@@ -157,11 +156,10 @@ func (w *writer) dateTime(t time.Time) {
 func (w *writer) collection(v any) bool {
 	switch x := v.(type) {
 	case value.List:
-		w.head(typeList)
-		w.items(x)
+		list(w, x)
 	case *value.Set:
 		w.head(typeSet)
-		w.items(x.Items())
+		items(w, x.Items())
 	case *value.Map:
 		w.head(typeMap)
 		w.pairs(x)
@@ -191,10 +189,17 @@ func (w *writer) collection(v any) bool {
 	return true
 }
 
-func (w *writer) items(items []any) {
-	w.length(len(items))
-	for _, item := range items {
-		w.value(item)
+// list writes a list of values, which are of any type or of the same one.
+func list[T any](w *writer, vs []T) {
+	w.head(typeList)
+	items(w, vs)
+}
+
+// items writes values without the type of what they are the items of.
+func items[T any](w *writer, vs []T) {
+	w.length(len(vs))
+	for _, v := range vs {
+		w.value(v)
 	}
 }
 

@@ -7,10 +7,8 @@
 package graphson
 
 import (
-	"slices"
 	"strings"
 
-	"github.com/skerrydb/skerry/graph/gremlin"
 	"github.com/skerrydb/skerry/graph/value"
 )
 
@@ -43,9 +41,6 @@ const (
 	maxNesting = 1024
 )
 
-// cardinalityCall is the source call that stands for a value with a cardinality.
-const cardinalityCall = "CardinalityValueTraversal"
-
 // kindOf returns the enumeration whose constants have the type; "" if none.
 func kindOf(name string) string {
 	kind := strings.TrimPrefix(name, "g:")
@@ -58,26 +53,4 @@ func kindOf(name string) string {
 		return kind
 	}
 	return ""
-}
-
-// known reports whether an enumeration has the constant.
-func known(e value.Enum) bool { return slices.Contains(value.Enums()[e.Kind], e.Name) }
-
-// textual reports whether a predicate is one of TextP, which has a type of its
-// own.
-func textual(p *gremlin.P) bool {
-	switch p.Name {
-	case "containing", "notContaining", "startingWith", "notStartingWith", "endingWith", "notEndingWith", "regex", "notRegex":
-		return true
-	}
-	return false
-}
-
-// simple returns the last part of the name of one of TinkerPop's classes, and
-// other names unchanged.
-func simple(class string) string {
-	if strings.HasPrefix(class, "org.apache.tinkerpop.") {
-		return class[strings.LastIndexByte(class, '.')+1:]
-	}
-	return class
 }

@@ -39,6 +39,7 @@ func TestMalformed(t *testing.T) {
 		{`{"@type":"g:Int32","@value":true}`, 28, "a number as a number, found a boolean"},
 		{`{"@type":"g:Int32"}`, 0, "a number as a number, found nothing"},
 		{`{"@type":"g:Double","@value":"x"}`, 29, "a number of 64 bits"},
+		{`{"@type":"g:Timestamp","@value":{}}`, 32, "a number as a number, found an object"},
 		{`{"@type":"g:List","@value":{}}`, 27, "a list as an array, found an object"},
 		{`{"@type":"g:Map","@value":[1]}`, 26, "a value for each key"},
 		{`{"@type":"g:BulkSet","@value":["x",-1]}`, 35, "a bulk from 0"},
@@ -52,16 +53,11 @@ func TestMalformed(t *testing.T) {
 		{`{"@type":"g:Set","@value":[{"@type":"g:P","@value":{"predicate":"gt","value":1}}]}`, 27, "a type of value"},
 		{`{"@type":"g:Path","@value":{"labels":[],"objects":[1]}}`, 27, "labels for 1 values, found 0"},
 		{`{"@type":"g:Bytecode","@value":{"step":[[]]}}`, 40, "a call's name and arguments"},
+		{`{"@type":"g:CardinalityValueTraversal","@value":{"cardinality":"no","value":1}}`, 48, "a cardinality and a value"},
 		{`{"@type":"g:Vertex","@value":{"id":1,"properties":{"a":[1]}}}`, 56, "a property of a vertex"},
 		{`1e999`, 0, "a number"},
 	} {
-		v, err := graphson.Decode([]byte(c.text))
-		var where *message.Error
-		if !errors.As(err, &where) {
-			t.Errorf("%s: read as %#v, %v", c.text, v, err)
-		} else if where.Offset != c.offset || !strings.Contains(where.Msg, c.want) {
-			t.Errorf("%s: %v, want %q at byte %d", c.text, err, c.want, c.offset)
-		}
+		codec(graphson.Typed).Malformed(t, c.text, []byte(c.text), c.offset, c.want)
 	}
 	for _, text := range []string{"P", "PT", "T1S", "P1H", "PT1D", "PT1S1M", "PT1.5M", "PT.5S", "PT1.0000000001S", "PT9223372036854775807H", "PTS", "PT9223372036854775806S1S"} {
 		if v, err := graphson.Decode([]byte(`{"@type":"gx:Duration","@value":"` + text + `"}`)); err == nil {
@@ -95,15 +91,7 @@ func TestLimits(t *testing.T) {
 		{"scale", message.MaxScale, func(n int) string { return fmt.Sprintf(`{"@type":"gx:BigDecimal","@value":1e-%d}`, n) }},
 		{"bulk", message.MaxValues, func(n int) string { return fmt.Sprintf(`{"@type":"g:BulkSet","@value":["x",%d]}`, n) }},
 	} {
-		v, err := graphson.Decode([]byte(c.of(c.limit)))
-		if err != nil {
-			t.Errorf("%s of %d: %v", c.name, c.limit, err)
-		} else if _, err := graphson.Typed.Append(nil, v); err != nil {
-			t.Errorf("%s of %d cannot be written: %v", c.name, c.limit, err)
-		}
-		if _, err = graphson.Decode([]byte(c.of(c.limit + 1))); err == nil {
-			t.Errorf("%s of %d is read", c.name, c.limit+1)
-		}
+		codec(graphson.Typed).Limit(t, c.name, c.limit, func(n int) []byte { return []byte(c.of(n)) })
 	}
 	if _, err := graphson.Decode([]byte(lists(5000))); err == nil {
 		t.Error("5000 lists within each other are read")

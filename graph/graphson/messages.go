@@ -75,15 +75,9 @@ func AppendRequest(dst []byte, q *message.Request) ([]byte, error) {
 	w.string(q.Op)
 	w.raw(`,"processor":`)
 	w.string(q.Processor)
-	w.raw(`,"args":{`)
-	if q.Args != nil {
-		for i, e := range q.Args.Entries() {
-			w.comma(i)
-			w.name(nameOf(e.Key))
-			w.value(e.Val)
-		}
-	}
-	w.raw("}}")
+	w.raw(`,"args":`)
+	w.fields(q.Args)
+	w.raw("}")
 	return w.b, w.err
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/skerrydb/skerry/graph/gremlin"
+	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
 )
 
@@ -15,7 +16,7 @@ func (r *reader) program(n *node, name string, v *node) (any, bool) {
 	case "g:P", "g:TextP":
 		return r.predicate(v), true
 	case "g:Class":
-		return gremlin.Class(simple(r.string(v, "a class"))), true
+		return gremlin.Class(message.SimpleName(r.string(v, "a class"))), true
 	case "g:Binding":
 		if r.want(v, object, "a binding") {
 			return r.value(v.field("value")), true
@@ -63,23 +64,16 @@ func (r *reader) bytecode(v *node) any {
 		return nil
 	}
 	t := &gremlin.Traversal{Source: r.calls(v.field("source")), Steps: r.calls(v.field("step"))}
-	if r.err == nil && len(t.Source) == 1 && t.Source[0].Name == cardinalityCall {
+	if r.err == nil && len(t.Source) == 1 && t.Source[0].Name == message.CardinalityCall {
 		return r.cardinal(v, t.Source[0].Args)
 	}
 	return t
 }
 
-// cardinal makes a value with a cardinality of both. Some drivers send the
-// cardinality as a string.
+// cardinal makes a value with a cardinality of both.
 func (r *reader) cardinal(v *node, args []any) any {
-	if len(args) == 2 {
-		c, ok := args[0].(value.Enum)
-		if name, text := args[0].(string); text {
-			c, ok = value.Enum{Kind: value.KindCardinality, Name: name}, true
-		}
-		if ok && c.Kind == value.KindCardinality && known(c) {
-			return gremlin.Cardinal{Cardinality: c, Val: args[1]}
-		}
+	if c, val, ok := message.Cardinal(args); ok {
+		return gremlin.Cardinal{Cardinality: c, Val: val}
 	}
 	r.failf(v, "expected a cardinality and a value")
 	return nil

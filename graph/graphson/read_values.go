@@ -42,7 +42,7 @@ func (r *reader) scalar(name string, v *node) (any, bool) {
 	}
 	if kind := kindOf(name); kind != "" {
 		e := value.Enum{Kind: kind, Name: r.string(v, "a constant")}
-		if !known(e) {
+		if !message.Known(e) {
 			r.failf(v, "expected a constant of %s, found %q", kind, e.Name)
 		}
 		return e, true

@@ -1,6 +1,7 @@
 package graphson_test
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"testing"
@@ -19,14 +20,6 @@ type golden struct {
 	val            any
 }
 
-func bigOf(text string) *big.Int {
-	n, ok := new(big.Int).SetString(text, 10)
-	if !ok {
-		panic("BUG: " + text)
-	}
-	return n
-}
-
 func scalars() []golden {
 	return []golden{
 		{`null`, `null`, nil},
@@ -43,8 +36,8 @@ func scalars() []golden {
 		{`{"@type":"g:Double","@value":"Infinity"}`, `"Infinity"`, math.Inf(1)},
 		{`{"@type":"g:Double","@value":"-Infinity"}`, `"-Infinity"`, math.Inf(-1)},
 		{`{"@type":"g:Float","@value":0.1}`, `0.1`, float32(0.1)},
-		{`{"@type":"gx:BigInteger","@value":18446744073709551616}`, `18446744073709551616`, bigOf("18446744073709551616")},
-		{`{"@type":"gx:BigDecimal","@value":-123.45}`, `-123.45`, value.Decimal{Unscaled: bigOf("-12345"), Scale: 2}},
+		{`{"@type":"gx:BigInteger","@value":18446744073709551616}`, `18446744073709551616`, new(big.Int).Lsh(big.NewInt(1), 64)},
+		{`{"@type":"gx:BigDecimal","@value":-123.45}`, `-123.45`, value.Decimal{Unscaled: big.NewInt(-12345), Scale: 2}},
 		{`{"@type":"gx:Char","@value":"€"}`, `"€"`, value.Char('€')},
 		{`{"@type":"g:UUID","@value":"41d2e28a-20a4-4ab0-b379-d810dede3786"}`, `"41d2e28a-20a4-4ab0-b379-d810dede3786"`, value.UUID{0x41, 0xd2, 0xe2, 0x8a, 0x20, 0xa4, 0x4a, 0xb0, 0xb3, 0x79, 0xd8, 0x10, 0xde, 0xde, 0x37, 0x86}},
 		{`{"@type":"gx:ByteBuffer","@value":"AQL/"}`, `"AQL/"`, []byte{1, 2, 255}},
@@ -142,26 +135,11 @@ func all() []golden {
 // TestValues: each type is written and read as the specification says.
 func TestValues(t *testing.T) {
 	for _, g := range all() {
-		if got, err := graphson.Typed.Append(nil, g.val); err != nil || string(got) != g.typed {
-			t.Errorf("%T is written as\n%s, %v, want\n%s", g.val, got, err, g.typed)
-		}
+		codec(graphson.Typed).Value(t, fmt.Sprintf("%T", g.val), []byte(g.typed), g.val)
 		if got, err := graphson.Untyped.Append(nil, g.val); g.untyped != "" && (err != nil || string(got) != g.untyped) {
 			t.Errorf("%T is written without types as\n%s, %v, want\n%s", g.val, got, err, g.untyped)
 		} else if g.untyped == "" && err == nil {
 			t.Errorf("%T is written without types as %s", g.val, got)
-		}
-		val, err := graphson.Decode([]byte(g.typed))
-		if err != nil {
-			t.Errorf("%s: %v", g.typed, err)
-			continue
-		}
-		if got, err := graphson.Typed.Append(nil, val); err != nil || string(got) != g.typed {
-			t.Errorf("%s is read as %#v, which is written as\n%s, %v", g.typed, val, got, err)
-		}
-		for n := range g.typed { // a part is an error, not a panic
-			if val, err := graphson.Decode([]byte(g.typed[:n])); err == nil {
-				t.Errorf("%s is read as %#v", g.typed[:n], val)
-			}
 		}
 	}
 	for kind, names := range value.Enums() {
@@ -177,13 +155,12 @@ func TestValues(t *testing.T) {
 // TestOtherForms: what drivers write differently from us is read.
 func TestOtherForms(t *testing.T) {
 	for text, want := range map[string]any{
-		`1`: int32(1), `2147483648`: int64(2147483648), `9223372036854775808`: bigOf("9223372036854775808"), `1.0`: 1.0, `1e2`: 100.0,
+		`1`: int32(1), `2147483648`: int64(2147483648), `9223372036854775808`: new(big.Int).Lsh(big.NewInt(1), 63), `1.0`: 1.0, `1e2`: 100.0,
 		` [ 1 , "a" ] `: value.List{int32(1), "a"}, `{"a":{"b":[]}}`: value.MapOf("a", value.MapOf("b", value.List{})),
 		`{"@value":1,"@type":"g:Int64"}`:                                                       int64(1),
-		`{"@type":"gx:BigInteger","@value":"12"}`:                                              bigOf("12"),
-		`{"@type":"gx:BigDecimal","@value":"1.20"}`:                                            value.Decimal{Unscaled: bigOf("120"), Scale: 2},
+		`{"@type":"gx:BigInteger","@value":"12"}`:                                              big.NewInt(12),
+		`{"@type":"gx:BigDecimal","@value":"1.20"}`:                                            value.Decimal{Unscaled: big.NewInt(120), Scale: 2},
 		`{"@type":"g:Date","@value":1000}`:                                                     time.Unix(1, 0).UTC(),
-		`{"@type":"g:Timestamp","@value":{}}`:                                                  nil,
 		`{"@type":"gx:Instant","@value":"1970-01-01T00:00:01Z"}`:                               time.Unix(1, 0).UTC(),
 		`{"@type":"gx:Duration","@value":"P1DT2H3M4S"}`:                                        value.Duration{Seconds: 93784},
 		`{"@type":"gx:Duration","@value":"-PT1.5S"}`:                                           value.Duration{Seconds: -2, Nanos: 500_000_000},
@@ -196,18 +173,7 @@ func TestOtherForms(t *testing.T) {
 			Source: []gremlin.Call{{Name: "withoutStrategies", Args: []any{gremlin.Class("ReadOnlyStrategy")}}},
 		},
 	} {
-		got, err := graphson.Decode([]byte(text))
-		if want == nil {
-			if err == nil {
-				t.Errorf("%s is read as %#v", text, got)
-			}
-			continue
-		}
-		a, _ := graphson.Typed.Append(nil, got)
-		b, _ := graphson.Typed.Append(nil, want)
-		if err != nil || string(a) != string(b) {
-			t.Errorf("%s is read as %#v, %v, want %#v", text, got, err, want)
-		}
+		codec(graphson.Typed).Form(t, text, []byte(text), want)
 	}
 	v := &value.Vertex{ID: int32(1), Label: "v"}
 	if got, err := graphson.Untyped4.Append(nil, v); err != nil || string(got) != `{"id":1,"label":["v"],"type":"vertex"}` {

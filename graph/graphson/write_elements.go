@@ -2,6 +2,7 @@ package graphson
 
 import (
 	"github.com/skerrydb/skerry/graph/gremlin"
+	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
 )
 
@@ -60,12 +61,7 @@ func (w *writer) vertex(v *value.Vertex) {
 		for i, group := range byKey(v.Properties) {
 			w.comma(i)
 			w.name(group[0].Key)
-			w.raw("[")
-			for j, p := range group {
-				w.comma(j)
-				w.vertexProperty(p, w.format == Typed)
-			}
-			w.raw("]")
+			each(w, group, func(p *value.VertexProperty) { w.vertexProperty(p, w.format == Typed) })
 		}
 		w.raw("}")
 	}
@@ -99,16 +95,25 @@ func (w *writer) vertexProperty(p *value.VertexProperty, labelled bool) {
 		w.label("label", p.Key)
 	}
 	if len(p.Properties) > 0 {
-		w.raw(`,"properties":{`)
-		for i, meta := range p.Properties {
-			w.comma(i)
-			w.name(meta.Key)
-			w.value(meta.Val)
-		}
-		w.raw("}")
+		w.properties(p.Properties, false)
 	}
 	w.raw("}")
 	w.close()
+}
+
+// properties writes properties by their keys, either whole or only their values.
+func (w *writer) properties(ps []*value.Property, whole bool) {
+	w.raw(`,"properties":{`)
+	for i, p := range ps {
+		w.comma(i)
+		w.name(p.Key)
+		if whole {
+			w.property(p)
+		} else {
+			w.value(p.Val)
+		}
+	}
+	w.raw("}")
 }
 
 func (w *writer) property(p *value.Property) {
@@ -143,17 +148,7 @@ func (w *writer) edge(e *value.Edge) {
 	w.raw(`,"outV":`)
 	w.value(out.ID)
 	if e.Properties != nil {
-		w.raw(`,"properties":{`)
-		for i, p := range e.Properties {
-			w.comma(i)
-			w.name(p.Key)
-			if w.format == Typed {
-				w.property(p)
-			} else {
-				w.value(p.Val)
-			}
-		}
-		w.raw("}")
+		w.properties(e.Properties, w.format == Typed)
 	}
 	w.raw("}")
 	w.close()
@@ -163,16 +158,11 @@ func (w *writer) path(p *value.Path) {
 	w.open("g:Path")
 	w.raw(`{"labels":`)
 	w.open("g:List")
-	w.raw("[")
-	for i, labels := range p.Labels {
-		w.comma(i)
-		items := make([]any, 0, len(labels))
-		for _, l := range labels {
-			items = append(items, l)
-		}
-		w.items("g:Set", items)
-	}
-	w.raw("]")
+	each(w, p.Labels, func(labels []string) {
+		w.open("g:Set")
+		each(w, labels, func(l string) { w.value(l) })
+		w.close()
+	})
 	w.close()
 	w.raw(`,"objects":`)
 	w.items("g:List", p.Objects)
@@ -182,17 +172,11 @@ func (w *writer) path(p *value.Path) {
 
 func (w *writer) graph(g *value.Graph) {
 	w.open("tinker:graph")
-	w.raw(`{"vertices":[`)
-	for i, v := range g.Vertices {
-		w.comma(i)
-		w.vertex(v)
-	}
-	w.raw(`],"edges":[`)
-	for i, e := range g.Edges {
-		w.comma(i)
-		w.edge(e)
-	}
-	w.raw("]}")
+	w.raw(`{"vertices":`)
+	each(w, g.Vertices, w.vertex)
+	w.raw(`,"edges":`)
+	each(w, g.Edges, w.edge)
+	w.raw("}")
 	w.close()
 }
 
@@ -229,20 +213,12 @@ func (w *writer) program(v any) bool {
 	case *gremlin.Traversal:
 		w.bytecode(x)
 	case gremlin.Cardinal:
-		w.bytecode(&gremlin.Traversal{Source: []gremlin.Call{{Name: cardinalityCall, Args: []any{x.Cardinality, x.Val}}}})
+		w.bytecode(&gremlin.Traversal{Source: []gremlin.Call{{Name: message.CardinalityCall, Args: []any{x.Cardinality, x.Val}}}})
 	case *gremlin.P:
 		w.predicate(x)
 	case gremlin.Strategy:
 		w.open("g:" + x.Name)
-		w.raw("{")
-		if x.Config != nil {
-			for i, e := range x.Config.Entries() {
-				w.comma(i)
-				w.name(nameOf(e.Key))
-				w.value(e.Val)
-			}
-		}
-		w.raw("}")
+		w.fields(x.Config)
 		w.close()
 	case gremlin.Class:
 		w.text("g:Class", string(x))
@@ -253,7 +229,7 @@ func (w *writer) program(v any) bool {
 }
 
 func (w *writer) predicate(p *gremlin.P) {
-	if textual(p) {
+	if message.Textual(p.Name) {
 		w.open("g:TextP")
 	} else {
 		w.open("g:P")
@@ -279,9 +255,7 @@ func (w *writer) bytecode(t *gremlin.Traversal) {
 	}{{"source", t.Source}, {"step", t.Steps}} {
 		w.comma(i)
 		w.name(part.name)
-		w.raw("[")
-		for j, c := range part.calls {
-			w.comma(j)
+		each(w, part.calls, func(c gremlin.Call) {
 			w.raw("[")
 			w.string(c.Name)
 			for _, arg := range c.Args {
@@ -289,8 +263,7 @@ func (w *writer) bytecode(t *gremlin.Traversal) {
 				w.value(arg)
 			}
 			w.raw("]")
-		}
-		w.raw("]")
+		})
 	}
 	w.raw("}")
 	w.close()

@@ -207,41 +207,52 @@ func (w *writer) collection(v any) bool {
 
 func (w *writer) items(name string, items []any) {
 	w.open(name)
-	w.raw("[")
-	for i, item := range items {
-		w.comma(i)
-		w.value(item)
-	}
-	w.raw("]")
+	each(w, items, w.value)
 	w.close()
 }
 
-// pairs writes a map: as an array of keys and values, or, without types, as an
-// object whose names are the keys as text. nil is an empty map.
-func (w *writer) pairs(m *value.Map) {
-	if m == nil {
-		m = &value.Map{}
+// each writes an array with what write makes of each value.
+func each[T any](w *writer, vs []T, write func(T)) {
+	w.raw("[")
+	for i, v := range vs {
+		w.comma(i)
+		write(v)
 	}
+	w.raw("]")
+}
+
+// pairs writes a map: as an array of keys and values, or as fields without types.
+func (w *writer) pairs(m *value.Map) {
 	if w.format != Typed {
-		w.raw("{")
-		for i, e := range m.Entries() {
-			w.comma(i)
-			w.name(nameOf(e.Key))
-			w.value(e.Val)
-		}
-		w.raw("}")
+		w.fields(m)
 		return
 	}
 	w.open("g:Map")
-	w.raw("[")
-	for i, e := range m.Entries() {
-		w.comma(i)
+	each(w, entries(m), func(e value.Entry) {
 		w.value(e.Key)
 		w.raw(",")
 		w.value(e.Val)
-	}
-	w.raw("]")
+	})
 	w.close()
+}
+
+// fields writes a map as an object whose names are the keys as text. nil is an
+// empty map.
+func (w *writer) fields(m *value.Map) {
+	w.raw("{")
+	for i, e := range entries(m) {
+		w.comma(i)
+		w.name(nameOf(e.Key))
+		w.value(e.Val)
+	}
+	w.raw("}")
+}
+
+func entries(m *value.Map) []value.Entry {
+	if m == nil {
+		return nil
+	}
+	return m.Entries()
 }
 
 func nameOf(key any) string {
@@ -290,16 +301,13 @@ func (w *writer) tree(t *value.Tree) {
 		return
 	}
 	w.open("g:Tree")
-	w.raw("[")
-	for i, n := range t.Nodes {
-		w.comma(i)
+	each(w, t.Nodes, func(n value.Branch) {
 		w.raw(`{"key":`)
 		w.value(n.Val)
 		w.raw(`,"value":`)
 		w.tree(n.Below)
 		w.raw("}")
-	}
-	w.raw("]")
+	})
 	w.close()
 	w.depth--
 }
