@@ -20,7 +20,6 @@ package optimistic
 
 import (
 	"context"
-	"errors"
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
@@ -45,9 +44,9 @@ type Options struct {
 // calls wait for each other. Commit or Rollback must be the last one.
 type Tx struct {
 	eng  engine.Engine
-	work chan func(engine.Tx) error // an error ends the view
-	over chan struct{}              // closed once the view has ended
-	turn chan struct{}              // full while a call uses the fields below
+	work chan func(engine.Tx) (last bool) // the last one ends the view
+	over chan struct{}                    // closed once the view has ended
+	turn chan struct{}                    // full while a call uses the fields below
 
 	state  *state
 	ended  bool
@@ -55,16 +54,13 @@ type Tx struct {
 	at     engine.Position
 }
 
-// errEnd ends the view of a transaction.
-var errEnd = errors.New("the transaction ends")
-
 // Begin begins a transaction on a snapshot that has all that was acknowledged
 // before. It is rolled back when ctx ends.
 func Begin(ctx context.Context, eng engine.Engine, o Options) (*Tx, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
-	t := &Tx{eng: eng, work: make(chan func(engine.Tx) error), over: make(chan struct{}), turn: make(chan struct{}, 1), state: newState(o.MaxBytes)}
+	t := &Tx{eng: eng, work: make(chan func(engine.Tx) bool), over: make(chan struct{}), turn: make(chan struct{}, 1), state: newState(o.MaxBytes)}
 	began := make(chan struct{})
 	go func() {
 		defer close(t.over)
@@ -91,8 +87,8 @@ func (t *Tx) serve(ctx context.Context, tx engine.Tx) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case f := <-t.work: // its error is only that it is the last one
-			if err := f(tx); err != nil {
+		case f := <-t.work:
+			if f(tx) {
 				return nil
 			}
 		}
@@ -133,10 +129,10 @@ func (t *Tx) Do(ctx context.Context, fn func(engine.Tx) error) error {
 	out, panicked := error(errGone), any(nil) // if fn does not return
 	done := make(chan struct{})
 	select {
-	case t.work <- func(tx engine.Tx) error {
+	case t.work <- func(tx engine.Tx) bool {
 		defer close(done)
 		panicked, out = t.state.run(tx, fn)
-		return nil
+		return false
 	}:
 		<-done
 		if panicked != nil {
@@ -158,7 +154,7 @@ func (t *Tx) end() bool {
 	}
 	t.ended = true
 	select {
-	case t.work <- func(engine.Tx) error { return errEnd }:
+	case t.work <- func(engine.Tx) bool { return true }:
 		<-t.over
 		return true
 	case <-t.over:
