@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -119,19 +119,17 @@ func (o *graphImport) load(ctx context.Context, p verb.Process, names []string) 
 // source returns the files that names are.
 func (o *graphImport) source(ctx context.Context, in *graphInputs, names []string) (files.Source, error) {
 	src := files.Source{Format: graphFormat(o.format)}
-	bases := map[string]int{}
-	for _, name := range names {
-		bases[filepath.Base(name)]++
-	}
+	seen := map[string]bool{}
 	for _, name := range names {
 		f, err := in.file(ctx, name)
 		if err != nil {
 			return src, err
 		}
-		f.EdgeIDs = o.edgeIDs
-		if base := filepath.Base(name); o.edgeIDs == "" && name != "-" && bases[base] == 1 {
-			f.EdgeIDs = base + "#"
+		if seen[f.EdgeIDs] {
+			f.EdgeIDs = "" // edges of two files would get the same ids
 		}
+		seen[f.EdgeIDs] = true
+		f.EdgeIDs = cmp.Or(o.edgeIDs, f.EdgeIDs)
 		edges := false
 		if src.Format == files.CSV {
 			if edges, err = f.EdgesOfCSV(); err != nil {
@@ -211,25 +209,28 @@ func (x *graphImporting) write(ctx context.Context, db *graph.DB) error {
 	if err := db.Create(ctx, x.o.graph); err != nil {
 		return err
 	}
-	bar := newProgress(x.p)
+	bar, began := newProgress(x.p), time.Now()
 	n, err := files.Import(ctx, db, x.o.graph, x.src, files.ImportOptions{
 		ReadOptions: files.ReadOptions{TextIDs: x.o.textIDs},
 		Batch:       x.o.batch, Resume: true, SkipDangling: x.o.dangling,
-		Progress: func(n files.Stats) { bar.show("imported %s", x.state(n)) },
+		Progress: func(n files.Stats) { bar.show("imported %s", importState(n, time.Since(began))) },
 	})
 	bar.end()
 	if err == nil {
 		return x.summary(n)
 	}
-	before := counted(n.Vertices, n.Edges) + " were imported before that; the same command continues"
+	before := "nothing was imported before that"
+	if n.Vertices+n.Edges > 0 {
+		before = counted(n.Vertices, n.Edges) + " were imported before that; repeat the command to continue"
+	}
 	if ctx.Err() != nil { // its text is not printed
 		fmt.Fprintln(x.p.Stderr, before)
 	}
 	return fmt.Errorf("%w; %s", err, before)
 }
 
-// state says how far an import is.
-func (x *graphImporting) state(n files.Stats) string {
+// importState says how far an import is after some time.
+func importState(n files.Stats, took time.Duration) string {
 	text := counted(n.Vertices, n.Edges)
 	if n.Present > 0 {
 		text += fmt.Sprintf(", %d were there already", n.Present)
@@ -237,7 +238,7 @@ func (x *graphImporting) state(n files.Stats) string {
 	if n.Total > 0 {
 		text += fmt.Sprintf(", %d%%", 100*n.Bytes/n.Total)
 	}
-	return fmt.Sprintf("%s, %.0f/s", text, float64(n.Vertices+n.Edges+n.Present)/max(time.Since(x.began).Seconds(), 1e-3))
+	return fmt.Sprintf("%s, %.0f/s", text, float64(n.Vertices+n.Edges+n.Present)/max(took.Seconds(), 1e-3))
 }
 
 // graphImported is the output of --json.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/skerrydb/skerry/graph/files"
 )
@@ -17,7 +18,7 @@ type graphInputs struct {
 	copies []*os.File
 }
 
-// file returns the file with a name; - is standard input.
+// file returns the file with a name; - is standard input. Ids of edges come from the name if that is always the same.
 func (in *graphInputs) file(ctx context.Context, name string) (files.File, error) {
 	if name == "-" {
 		return in.copied(ctx, "standard input", in.stdin)
@@ -29,7 +30,7 @@ func (in *graphInputs) file(ctx context.Context, name string) (files.File, error
 	case info.IsDir():
 		return files.File{}, fmt.Errorf("%s is a folder: name its files", name)
 	case info.Mode().IsRegular():
-		return files.File{Name: name, Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(name) }}, nil
+		return files.File{Name: name, Size: info.Size(), EdgeIDs: filepath.Base(name) + "#", Open: func() (io.ReadCloser, error) { return os.Open(name) }}, nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -72,17 +73,20 @@ type untilDone struct {
 }
 
 // Read implements io.Reader. After the context is done, a read may go on in the background with its own buffer.
-func (r *untilDone) Read(b []byte) (n int, err error) {
+func (r *untilDone) Read(b []byte) (int, error) {
+	type result struct {
+		b   []byte
+		err error
+	}
+	done := make(chan result, 1)
 	own := make([]byte, len(b))
-	done := make(chan struct{})
 	go func() {
-		n, err = r.from.Read(own)
-		close(done)
+		n, err := r.from.Read(own)
+		done <- result{own[:n], err}
 	}()
 	select {
-	case <-done:
-		copy(b, own[:n])
-		return n, err
+	case got := <-done:
+		return copy(b, got.b), got.err
 	case <-r.ctx.Done():
 		return 0, r.ctx.Err()
 	}
