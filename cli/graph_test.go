@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -87,6 +90,24 @@ func TestGraphImportContinues(t *testing.T) {
 			s.want("skerry graph import --data whole "+names+noTime, "graph g: imported 7 vertices and 7 edges in TIME\n")
 			s.want("for d in data whole; do skerry graph export --data $d --to $d.json >/dev/null; done; cmp data.json whole.json && grep -c ring.xml#7 data.json", "2\n")
 		})
+	}
+}
+
+// TestGraphImportStopsWaiting: a signal ends an import that waits for standard input. Nothing is written.
+func TestGraphImportStopsWaiting(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	stdin, w := io.Pipe()
+	defer w.Close()
+	go func() {
+		io.WriteString(w, `{"id":1}`) // until that is read
+		cancel()
+	}()
+	dir := filepath.Join(t.TempDir(), "data")
+	var stderr strings.Builder
+	code := Run(ctx, App{}, Process{Args: []string{"graph", "import", "-", "--format", "graphson", "--data", dir}, Stdin: stdin, Stderr: &stderr})
+	if _, err := os.Stat(dir); code != verb.ExitStopped || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("[%d] %s, and the folder: %v", code, &stderr, err)
 	}
 }
 
