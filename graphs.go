@@ -8,11 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/graph"
+	"github.com/skerrydb/skerry/graph/files"
 	"github.com/skerrydb/skerry/web/graphs"
 	"github.com/skerrydb/skerry/web/gremlin"
 	"github.com/skerrydb/skerry/web/hostname"
@@ -30,7 +32,7 @@ const (
 )
 
 func (s *Server) openGraphs() (c capability, err error) {
-	c = capability{name: "graphs", errors: graph.Catalog()}
+	c = capability{name: "graphs", errors: slices.Concat(graph.Catalog(), files.Catalog())}
 	db, err := graph.New(s.eng)
 	if err != nil {
 		s.services.Graphs = graph.Unavailable(err)

@@ -26,8 +26,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the commands print into te
 
 // TestMain lets the test binary be the program: every test that starts `skerry`
 // starts this file again, so that nothing has to be built beside it. It can be
-// greeter too, a program with procedures, site, one with a web application, and other,
-// one with a second engine.
+// greeter too, a program with procedures, site, one with a web application, other,
+// one with a second engine, and cut, one that a signal ends.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SKERRY_TEST_MAIN") {
 	case "1":
@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 		Main(site())
 	case "other":
 		start(App{Verbs: verify.Verbs()}, withOther())
+	case "cut":
+		start(App{}, cutShort())
 	}
 	os.Exit(m.Run())
 }

@@ -58,8 +58,8 @@ func vertexWith(t *graph.Tx, id any) (*graph.Vertex, error) {
 // edge adds an edge.
 func (im *importer) edge(t *graph.Tx, e *Edge) (outcome, error) {
 	id := e.ID
-	if id == nil && im.o.EdgeIDs != "" {
-		id = im.o.EdgeIDs + strconv.FormatInt(e.Number, 10)
+	if id == nil && im.edgeIDs != "" {
+		id = im.edgeIDs + strconv.FormatInt(e.Number, 10)
 	}
 	what := named("edge", id)
 	if im.o.Resume && id == nil {

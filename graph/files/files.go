@@ -83,6 +83,8 @@ const (
 type File struct {
 	Name string // for errors; may be empty
 	Size int64  // in bytes, for progress; 0: unknown
+	// EdgeIDs is used for the edges of this file in place of ImportOptions.EdgeIDs; "": that is.
+	EdgeIDs string
 	// Open opens the file at its beginning. It is called once for each pass.
 	Open func() (io.ReadCloser, error)
 }

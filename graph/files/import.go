@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"iter"
 
@@ -93,6 +94,7 @@ func Import(ctx context.Context, db *graph.DB, name string, src Source, o Import
 		base = im.passed(base, f)
 	}
 	for _, f := range src.edges() {
+		im.edgeIDs = cmp.Or(f.EdgeIDs, o.EdgeIDs)
 		if err := importFile(ctx, im, base, f.Edges(src.Format, o.ReadOptions), im.edge, &im.stats.Edges); err != nil {
 			return im.stats, err
 		}
@@ -115,6 +117,8 @@ type importer struct {
 	name  string
 	o     ImportOptions
 	stats Stats
+
+	edgeIDs string // of the file that is read
 }
 
 func (im *importer) check(src Source) error {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/testengine"
@@ -187,6 +189,50 @@ func TestTooLarge(t *testing.T) {
 	values := strings.Repeat(`,{"value":1}`, 20)
 	_, err = imported(t, db, "g", source(GraphSON, `{"id":"x","properties":{"n":[`+values[1:]+`]}}`), ImportOptions{})
 	wants(t, err, engine.CodeTxTooLarge, "vertex x")
+}
+
+// TestEdgeIDs gives edges of two files ids that differ.
+func TestEdgeIDs(t *testing.T) {
+	db := open(t)
+	src := Source{Format: GraphML}
+	for i, ids := range []string{"", "a#", "b#"} { // "": from the options
+		f := text(fmt.Sprintf("<graphml><graph><node id='%d'/><edge source='%[1]d' target='%[1]d'/></graph></graphml>", i))
+		f.EdgeIDs = ids
+		src.Vertices = append(src.Vertices, f)
+	}
+	if _, err := imported(t, db, "ids", src, ImportOptions{EdgeIDs: "edge-"}); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(elements(t, db, "ids", asIs), "\n")
+	for _, id := range []string{"edge-1", "a#1", "b#1"} {
+		if !strings.Contains(all, id) {
+			t.Errorf("no edge %s in\n%s", id, all)
+		}
+	}
+	stats, err := imported(t, db, "ids", src, ImportOptions{EdgeIDs: "edge-", Resume: true})
+	if err != nil || stats.Present != 6 {
+		t.Errorf("imported %+v again, %v", stats, err)
+	}
+}
+
+// TestEdgesOfCSV tells files of edges by their headers.
+func TestEdgesOfCSV(t *testing.T) {
+	for header, want := range map[string]bool{
+		"~id,~from,~to,~label\n1,2,3,e\n": true, "\ufeff ~id, ~label,\"~to\"": true, "~id,~label,to:String\n1,a,~from": false,
+		"~id,from,~x": false, "": false, "~id,\"~from": false,
+	} {
+		if got, err := text(header).EdgesOfCSV(); got != want || err != nil {
+			t.Errorf("%q: %v, %v, want %v", header, got, err, want)
+		}
+	}
+	gone := File{Name: "f", Open: func() (io.ReadCloser, error) { return nil, errGone }}
+	if _, err := gone.EdgesOfCSV(); !errors.Is(err, errGone) {
+		t.Errorf("error %v, want %v", err, errGone)
+	}
+	gone.Open = func() (io.ReadCloser, error) { return io.NopCloser(iotest.ErrReader(errGone)), nil }
+	if _, err := gone.EdgesOfCSV(); !errors.Is(err, errGone) {
+		t.Errorf("error %v, want %v", err, errGone)
+	}
 }
 
 // TestCatalog has every code once, sorted.

@@ -72,7 +72,8 @@ func TestMalformedGraphML(t *testing.T) {
 	graph := func(s string) string { return head + "<graph>\n" + s + "</graph></graphml>" }
 	for _, c := range []struct{ file, want string }{
 		{"", "f, line 1, column 1: the file ends too early"},
-		{"x", "f, line 1, column 2: the file ends too early"},
+		{"x", `f, line 1, column 1: expected XML, found "x"`},
+		{"<?xml version='1.0'?>\n <!-- -->\n", "f, line 3, column 1: the file ends too early"},
 		{"<html/>", "f, line 1, column 1: expected the element graphml, found html"},
 		{"<graphml><key", "f, line 1, column 14: expected XML: unexpected EOF"},
 		{"<graphml>\n <x/></graphml>", "f, line 2, column 2: expected no element x in a graphml"},

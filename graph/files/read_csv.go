@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/graph"
 )
 
@@ -22,9 +23,37 @@ type csvReader struct {
 	what    string   // the element
 }
 
-func readCSV(in *input, o ReadOptions, s sink) error {
+// EdgesOfCSV reports whether the header of a file of CSV is that of a file of edges. A
+// header that is malformed is not; reading the file reports it.
+func (f File) EdgesOfCSV() (edges bool, err error) {
+	o, err := ReadOptions{}.checked()
+	if err != nil {
+		return false, err
+	}
+	in, err := openFile(f)
+	if err != nil {
+		return false, err
+	}
+	r := newCSVReader(in, o)
+	rec, err := r.record()
+	for _, text := range rec {
+		c, _ := parseColumn(text)
+		edges = edges || c == column{name: columnFrom} || c == column{name: columnTo}
+	}
+	if err != nil && !errors.Is(err, io.EOF) && engine.CodeOf(err) == engine.CodeInternal { // of the file, not of what it says
+		return false, errors.Join(err, in.close())
+	}
+	return edges, in.close()
+}
+
+func newCSVReader(in *input, o ReadOptions) *csvReader {
 	r := &csvReader{in: in, c: csv.NewReader(in), o: o, base: in.offset}
 	r.c.ReuseRecord, r.c.TrimLeadingSpace = true, true // a space that counts is quoted
+	return r
+}
+
+func readCSV(in *input, o ReadOptions, s sink) error {
+	r := newCSVReader(in, o)
 	if err := r.header(s.edge != nil); err != nil {
 		return err
 	}

@@ -111,8 +111,13 @@ func (r *xmlReader) top() (xml.StartElement, error) {
 		if err != nil {
 			return xml.StartElement{}, err
 		}
-		if e, ok := t.(xml.StartElement); ok {
-			return e, nil
+		switch x := t.(type) {
+		case xml.StartElement:
+			return x, nil
+		case xml.CharData:
+			if text := strings.TrimSpace(string(x)); text != "" {
+				return xml.StartElement{}, r.at.errorf("", "expected XML, found %q", clip(text))
+			}
 		}
 	}
 }
