@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -61,6 +62,11 @@ func (p *plan) compare(dir string, w io.Writer) error {
 	fmt.Fprintf(w, "%s\n%s; load %s\n%d rounds in turns, medians; seed %d\n", time.Now().Format("2006-01-02 15:04"), rig.Machine(), rig.LoadAverage(), p.Rounds, p.seed)
 	if p.Systems != "" {
 		if err := p.servers(dir, w); err != nil {
+			return err
+		}
+	}
+	if p.big {
+		if err := p.larger(context.Background(), dir, w); err != nil {
 			return err
 		}
 	}

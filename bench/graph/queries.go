@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -46,11 +48,19 @@ func one(list []*gremlin.Result) (int64, error) {
 }
 
 // nameSum is social.friendSum of names.
-func nameSum(list []*gremlin.Result) (sum int64, err error) {
-	for _, r := range list {
-		var n int64
-		if _, err := fmt.Sscanf(r.GetString(), "p%d", &n); err != nil {
-			return 0, fmt.Errorf("the name %q: %w", r.GetString(), err)
+func nameSum(list []*gremlin.Result) (int64, error) {
+	names := make([]string, len(list))
+	for i, r := range list {
+		names[i] = r.GetString()
+	}
+	return sumOf(names)
+}
+
+func sumOf(names []string) (sum int64, err error) {
+	for _, s := range names {
+		n, err := strconv.ParseInt(strings.TrimPrefix(s, "p"), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("the name %q: %w", s, err)
 		}
 		sum += n
 	}
