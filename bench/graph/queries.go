@@ -169,8 +169,11 @@ const topRanks = 5
 
 const rankText = "g.withComputer().V().hasLabel('person').pageRank().with('~tinkerpop.pageRank.propertyName', 'rank').order().by('rank', desc).limit(5).values('name')"
 
-// rank times pageRank of the whole graph.
+// rank times pageRank of the whole graph, once if that takes long.
 func (s *system) rank(want []string) error {
+	if len(s.ranks) > 0 && s.ranks[0] > longRank {
+		return nil
+	}
 	from := time.Now()
 	results, err := s.conn.Submit(rankText)
 	if err != nil {

@@ -33,15 +33,24 @@ func (p *plan) report(w io.Writer, systems []*system) error {
 			fmt.Fprintln(w)
 		}
 	}
-	fmt.Fprintf(w, "\nPageRank of all, the best %d\n", topRanks)
-	for _, s := range systems {
-		fmt.Fprintf(w, "%-18s %8.0f ms\n", s.name, 1000*rig.Median(s.ranks))
-	}
 	if own != nil {
 		p.aim(systems, own)
 		losses(w, systems, own)
 	}
 	return nil
+}
+
+// reportRanks prints the times of PageRank.
+func (p *plan) reportRanks(w io.Writer, systems []*system) {
+	own := find(systems, "skerry")
+	fmt.Fprintf(w, "\nPageRank of all, the best %d\n", topRanks)
+	for _, s := range systems {
+		fmt.Fprintf(w, "%-18s %8.0f ms", s.name, 1000*rig.Median(s.ranks))
+		if own != nil && s != own {
+			fmt.Fprintf(w, ", Skerry takes %.4f× as long", rig.Median(own.ranks)/rig.Median(s.ranks))
+		}
+		fmt.Fprintln(w)
+	}
 }
 
 func find(systems []*system, name string) *system {
@@ -94,7 +103,6 @@ func losses(w io.Writer, systems []*system, own *system) {
 				note(at+"time a request", s, rig.Median(b.rate)/rig.Median(a.rate))
 			}
 		}
-		note("PageRank, time", s, rig.Median(own.ranks)/rig.Median(s.ranks))
 	}
 	if none {
 		fmt.Fprintln(w, "nowhere")

@@ -38,7 +38,7 @@ gremlin.tinkergraph.edgeIdManager=LONG
 }
 
 // JanusGraph returns a JanusGraph server, from the jars that graph/janusgraph/pom.xml names. Its backend is berkeleyje, whose files are
-// below dir, or inmemory. BerkeleyDB syncs its log at each commit: that is its default, and storage.transactions is JanusGraph's.
+// below dir, or inmemory. With storage.transactions BerkeleyDB calls fdatasync at each commit, which is its default.
 func JanusGraph(backend, dir string) (*GremlinServer, error) {
 	jars, err := jarsOf("graph/janusgraph/pom.xml", "janusgraph")
 	properties := "gremlin.graph=org.janusgraph.core.JanusGraphFactory\nstorage.backend=" + backend + "\n"
@@ -88,7 +88,7 @@ func (s *GremlinServer) Start(f *Fleet, java, dir, addr string) (*Process, error
 	graph := filepath.Join(dir, "graph.properties")
 	yaml := fmt.Sprintf(`host: %s
 port: %s
-evaluationTimeout: 600000
+evaluationTimeout: 3600000
 gremlinPool: %d
 maxContentLength: 10485760
 channelizer: org.apache.tinkerpop.gremlin.server.channel.WebSocketChannelizer
