@@ -96,6 +96,14 @@ bench-series: ## compare time series with Prometheus's tsdb package (ARGS=-h for
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-series ./series && exec ../bin/bench-series $(ARGS)
 
+.PHONY: bench-graph
+bench-graph: ## compare graphs with TinkerGraph and JanusGraph, and measure 10 M edges in process (ARGS=-h for more)
+	ci/servers
+	ci/jars ../bench/graph/gremlinserver gremlinserver
+	ci/jars ../bench/graph/janusgraph janusgraph
+	@mkdir -p bin
+	cd bench && go build -o ../bin/bench-graph ./graph && exec ../bin/bench-graph $(ARGS)
+
 .PHONY: bench-sessions
 bench-sessions: ## compare a site with new sessions on each engine and with SETEX by hand (ARGS=-h for more)
 	ci/servers
