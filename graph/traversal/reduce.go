@@ -23,6 +23,8 @@ func makeCount(_ *builder, c *callInfo) (kernel, traits, error) {
 			switch x := t.val.(type) {
 			case *value.Map:
 				return int64(x.Len()), true, nil
+			case *value.Tree:
+				return int64(len(x.Nodes)), true, nil
 			case *value.Path:
 				return int64(len(x.Objects)), true, nil
 			}

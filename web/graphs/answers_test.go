@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // answer is what a server says to a text.
@@ -131,9 +132,13 @@ func typed(kind string, v any, strict bool) string {
 		if err == nil {
 			return fmt.Sprintf("%s(%v)", kind, f)
 		}
+	case "gx:OffsetDateTime": // Java leaves out seconds if there are none
+		if t, err := time.Parse("2006-01-02T15:04Z07:00", fmt.Sprint(v)); err == nil {
+			return fmt.Sprintf("%s(%s)", kind, t.Format(time.RFC3339))
+		}
 	case "gx:BigDecimal":
-		if r, ok := new(big.Rat).SetString(fmt.Sprint(v)); ok { // 1.0 and 1.00 are one number
-			return fmt.Sprintf("%s(%v)", kind, r)
+		if r, ok := new(big.Rat).SetString(fmt.Sprint(v)); ok { // 1.0 and 1.00 are one number; a mean has 10 places there, more here
+			return fmt.Sprintf("%s(%s)", kind, r.FloatString(9))
 		}
 	}
 	return fmt.Sprintf("%s(%v)", kind, v)

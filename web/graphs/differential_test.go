@@ -43,7 +43,7 @@ type pair struct {
 
 // trial is what is done with a graph: it is made, changed, and read or changed once more.
 type trial struct {
-	graph string
+	graph []string // parts of a text
 	prior []chain
 	last  chain
 	reads bool
@@ -91,7 +91,7 @@ func TestDifferential(t *testing.T) {
 
 func (c trial) report(diff string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "graph: %s\n", c.graph)
+	fmt.Fprintf(&b, "graph: %s\n", strings.Join(c.graph, ""))
 	for _, x := range c.prior {
 		fmt.Fprintf(&b, "then:  g.%v\n", x)
 	}
@@ -134,7 +134,7 @@ func (p *pair) both(text string) (ours, theirs answer) {
 
 // prepare makes the graph of a trial anew.
 func (p *pair) prepare(c trial) string {
-	texts := []string{wipe, c.graph}
+	texts := []string{wipe, strings.Join(c.graph, "")}
 	for _, x := range c.prior {
 		texts = append(texts, "g."+x.String())
 	}
@@ -161,12 +161,25 @@ func (p *pair) compare(c trial) (diff string, failed bool) {
 		p.failures++
 		return "", true
 	}
+	if differs(theirs) {
+		return "", true
+	}
 	ordered := len(c.last) > 0 && c.last[len(c.last)-1].flags&orders != 0
 	diff = differ(ours, theirs, ordered)
 	if diff == "" && !c.reads {
 		diff = p.graphs()
 	}
 	return diff, false
+}
+
+// allowed are errors of TinkerPop's server that this one need not have. docs/gremlin.md lists them.
+var allowed = []string{
+	"cannot be cast to class java.lang.", // P.within() with numbers of several types
+}
+
+// differs reports whether an answer is one of those that may be different.
+func differs(theirs answer) bool {
+	return slices.ContainsFunc(allowed, func(text string) bool { return strings.Contains(theirs.failed, text) })
 }
 
 // differ says how two answers differ.
@@ -178,7 +191,24 @@ func differ(ours, theirs answer, ordered bool) string {
 	if ours.failed == theirs.failed && slices.Equal(a, b) {
 		return ""
 	}
+	if !ordered && ours.failed == theirs.failed {
+		a, b = without(a, b), without(b, a)
+	}
 	return fmt.Sprintf("ours:   %s\ntheirs: %s", show(ours.failed, a), show(theirs.failed, b))
+}
+
+// without returns what the first list has more than the second.
+func without(a, b []string) []string {
+	var out []string
+	b = slices.Clone(b)
+	for _, x := range a {
+		if i := slices.Index(b, x); i >= 0 {
+			b = slices.Delete(b, i, i+1)
+		} else {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 func show(failed string, items []string) string {
@@ -205,10 +235,16 @@ func (p *pair) shrink(c trial, diff string) (trial, string) {
 	}
 	for again := true; again; {
 		again = false
+		for i := len(c.graph) - 1; i > 0; i-- {
+			d := c
+			d.graph = slices.Delete(slices.Clone(c.graph), i, i+1)
+			again = try(d) || again
+		}
 		for i := range c.prior {
 			d := c
 			d.prior = slices.Delete(slices.Clone(c.prior), i, i+1)
-			if again = try(d); again {
+			if try(d) {
+				again = true
 				break
 			}
 		}
