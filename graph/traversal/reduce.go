@@ -91,8 +91,12 @@ func (s *summing) add(t traverser) error {
 		if value.IsNaN(t.val) && value.IsNumber(s.val) {
 			return nil
 		}
+		best, other := s.val, t.val
 		if c := value.Order(t.val, s.val); (c < 0) == (s.name == "min") && c != 0 {
-			s.val = t.val
+			best, other = other, best
+		}
+		if s.val = best; value.IsNumber(best) && value.IsNumber(other) {
+			s.val = value.Widen(best, other) // the type does not depend on which number it is
 		}
 		return nil
 	}

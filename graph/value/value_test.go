@@ -119,6 +119,20 @@ func TestNumberTypes(t *testing.T) {
 	}
 }
 
+// TestWiden: a number gets the type that its sum with another one would have.
+func TestWiden(t *testing.T) {
+	ones := []any{int8(1), int16(1), int32(1), int64(1), big.NewInt(1), float32(1), 1.0, Decimal{big.NewInt(1), 0}}
+	zeros := []any{int8(0), int16(0), int32(0), int64(0), new(big.Int), float32(0), 0.0, Decimal{new(big.Int), 0}}
+	for _, a := range ones {
+		for _, b := range zeros {
+			want, err := Calc(Add, a, b)
+			if got := Widen(a, b); err != nil || TypeName(got) != TypeName(want) || !Equal(got, a) {
+				t.Errorf("%#v beside %#v is %#v, want %#v, %v", a, b, got, want, err)
+			}
+		}
+	}
+}
+
 func TestHugeDecimals(t *testing.T) {
 	huge, tiny := Decimal{big.NewInt(1), -math.MaxInt32}, Decimal{big.NewInt(1), math.MaxInt32}
 	minus := Decimal{big.NewInt(-1), -math.MaxInt32}

@@ -193,6 +193,7 @@ func differ(ours, theirs answer, ordered bool) string {
 	}
 	if !ordered && ours.failed == theirs.failed {
 		a, b = without(a, b), without(b, a)
+		return fmt.Sprintf("only ours:   %s\nonly theirs: %s", show("", a), show("", b))
 	}
 	return fmt.Sprintf("ours:   %s\ntheirs: %s", show(ours.failed, a), show(theirs.failed, b))
 }

@@ -44,6 +44,7 @@ type generator struct {
 	rnd    *rand.Rand
 	ties   bool // numbers of different types may be equal
 	nested int  // traversals around the one that is made
+	calm   int  // steps around it in which reducing steps are refused, or have results without input
 	room   int  // how many more units that multiply traversers
 	names  int  // that were given
 	v, e   int  // vertices and edges of the graph
@@ -116,6 +117,9 @@ func (g *generator) change() chain {
 		c = append(c, piece{u.in, u.in, 0, []part{{text: ".dedup().barrier()"}}})
 	}
 	c = append(c, g.fill(u, u.out))
+	if u.in == 'G' { // what follows is not part of the step
+		c = append(c, piece{u.out, u.out, 0, []part{{text: ".barrier()"}}})
+	}
 	for at := c[len(c)-1].out; at != 'Z' && g.rnd.IntN(2) == 0; at = c[len(c)-1].out {
 		if u := pick(g.rnd, changes...); u.in == at && (u.flags&untied == 0 || !g.ties) {
 			c = append(c, g.fill(u, at))
@@ -140,7 +144,7 @@ func (g *generator) walk(from, to byte, n int) chain {
 
 // step chooses a unit from which the target can still be reached.
 func (g *generator) step(at, to byte, n int) (unit, bool) {
-	for range 400 {
+	for range 2000 {
 		u := pick(g.rnd, pick(g.rnd, moves, filters, branches, values)...)
 		out := u.out
 		if out == '=' {
@@ -152,6 +156,7 @@ func (g *generator) step(at, to byte, n int) (unit, bool) {
 		}
 		switch {
 		case u.in != at && u.in != '*', u.flags&orders != 0, u.flags&untied != 0 && g.ties, u.flags&top != 0 && (g.nested > 0 || g.rnd.IntN(2) == 0):
+		case u.flags&reduces != 0 && g.calm > 0:
 		case g.room <= 0 && u.flags&explodes != 0 && n > 0:
 		case n <= 0 && far >= distance[at][to], far > max(n, 3), far >= 100: // it does not lead there
 		case g.nested > 2 && strings.Contains(u.text, ":") && n > 0: // deep enough
@@ -160,6 +165,18 @@ func (g *generator) step(at, to byte, n int) (unit, bool) {
 		}
 	}
 	return unit{}, false
+}
+
+// within makes a traversal that is part of another one.
+func (g *generator) within(from, to byte, least int) chain {
+	g.nested++
+	defer func() { g.nested-- }()
+	for range 100 {
+		if c := g.walk(from, to, least+g.rnd.IntN(3-least)); to == '*' || c.end(from) == to {
+			return c
+		}
+	}
+	panic(fmt.Sprintf("BUG: no way from %c to %c", from, to))
 }
 
 // fill fills the holes of a unit.
@@ -176,6 +193,10 @@ func (g *generator) fill(u unit, at byte) piece {
 		if strings.Contains(u.text, "repeat(") {
 			g.room--
 		}
+	}
+	if strings.Contains(u.text, ".optional(") || strings.Contains(u.text, ".repeat(") || strings.HasPrefix(u.text, ".local(") {
+		g.calm++
+		defer func() { g.calm-- }()
 	}
 	p.parts = g.parts(u.text, map[string]string{})
 	return p
@@ -197,18 +218,15 @@ func (g *generator) parts(text string, names map[string]string) []part {
 			out = append(out, g.parts(pick(g.rnd, singles[hole[:1]+hole[2:]]...), map[string]string{})...)
 			g.nested--
 		case len(hole) == 3 && hole[1] == ':':
-			g.nested++
-			c := g.walk(hole[0], hole[2], 1+g.rnd.IntN(2))
-			g.nested--
+			c := g.within(hole[0], hole[2], 1)
 			if len(c) == 0 {
 				c = chain{{hole[0], hole[0], 0, []part{{text: ".identity()"}}}}
 			}
 			out = append(out, part{inner: c})
 		case len(hole) == 3 && hole[1] == '.':
-			g.nested++
-			c := g.walk(hole[0], hole[2], g.rnd.IntN(3))
-			g.nested--
-			out = append(out, part{inner: c, inline: true})
+			g.calm++ // labels have to be found after it
+			out = append(out, part{inner: g.within(hole[0], hole[2], 0), inline: true})
+			g.calm--
 		case hole == "a" || hole == "b":
 			if names[hole] == "" {
 				g.names++
@@ -292,6 +310,8 @@ func (g *generator) literal(hole string) string {
 		return g.list(2, of(keys))
 	case "vid":
 		return fmt.Sprintf("'v%d'", 1+g.rnd.IntN(g.v+1)) // or none
+	case "vids":
+		return g.list(3, func() string { return g.literal("vid") })
 	case "eid":
 		return fmt.Sprintf("'e%d'", 1+g.rnd.IntN(g.e+1))
 	case "new":

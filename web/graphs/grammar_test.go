@@ -25,12 +25,13 @@ const (
 	untied                    // needs graphs in which no two numbers of different types are equal
 	orders                    // leaves the stream in a total order
 	explodes                  // makes several of one
+	reduces                   // has a result without input
 )
 
 var sources = []unit{
-	{'G', 'V', "V()", 0}, {'G', 'V', "V()", 0}, {'G', 'V', "V()", 0}, {'G', 'V', "V(<vid>,<vid>,<vid>)", 0},
+	{'G', 'V', "V()", 0}, {'G', 'V', "V()", 0}, {'G', 'V', "V()", 0}, {'G', 'V', "V(<vids>)", 0},
 	{'G', 'V', "V(<vid>)", 0}, {'G', 'V', "V().hasLabel(<vl>)", 0}, {'G', 'V', "V().has(<vl>,'n',<pn>)", 0},
-	{'G', 'V', "V().has('s',<ps>)", 0}, {'G', 'V', "V().has('n',<n>)", 0}, {'G', 'V', "V().hasId(<vid>,<vid>)", 0},
+	{'G', 'V', "V().has('s',<ps>)", 0}, {'G', 'V', "V().has('n',<n>)", 0}, {'G', 'V', "V().hasId(<vid>)", 0},
 	{'G', 'E', "E()", 0}, {'G', 'E', "E(<eid>)", 0}, {'G', 'E', "E().hasLabel(<el>)", 0}, {'G', 'E', "E().has('w',<pn>)", 0},
 	{'G', 'N', "inject(<n>,<n>,<n>)", 0}, {'G', 'S', "inject(<s>,<s>)", 0}, {'G', 'X', "inject(<x>,<x>,<x>)", 0},
 	{'G', 'A', "inject([<n>,<n>,<n>],[<n>])", 0}, {'G', 'C', "inject([<s>,<s>],[<s>,<s>,<s>])", 0},
@@ -63,9 +64,9 @@ var moves = []unit{
 var filters = []unit{
 	{'V', '=', ".has('n',<pn>)", 0}, {'V', '=', ".has('s',<ps>)", 0}, {'V', '=', ".has('n',<n>)", 0}, {'V', '=', ".has('x',<px>)", 0},
 	{'V', '=', ".has('c',<pn>)", 0}, {'V', '=', ".has(<key>)", 0}, {'V', '=', ".hasNot(<key>)", 0}, {'V', '=', ".hasLabel(<vl>,<vl>)", 0},
-	{'V', '=', ".hasId(<vid>,<vid>,<vid>)", 0}, {'V', '=', ".has(T.label,P.neq(<vl>))", 0}, {'V', '=', ".has(T.id,P.within(<vid>,<vid>))", 0},
+	{'V', '=', ".hasId(<vid>)", 0}, {'V', '=', ".has(T.label,P.neq(<vl>))", 0}, {'V', '=', ".has(T.id,P.within(<vid>,<vid>))", 0},
 	{'V', '=', ".has(<vl>,'s',<ps>)", 0}, {'V', '=', ".hasLabel(P.within(<vl>,<vl>))", 0},
-	{'E', '=', ".has('w',<pn>)", 0}, {'E', '=', ".has('s',<ps>)", 0}, {'E', '=', ".hasLabel(<el>)", 0}, {'E', '=', ".has(<key>)", 0}, {'E', '=', ".hasId(<eid>,<eid>)", 0},
+	{'E', '=', ".has('w',<pn>)", 0}, {'E', '=', ".has('s',<ps>)", 0}, {'E', '=', ".hasLabel(<el>)", 0}, {'E', '=', ".has(<key>)", 0}, {'E', '=', ".hasId(<eid>)", 0},
 	{'P', '=', ".hasKey(<key>)", 0}, {'P', '=', ".hasValue(<pn>)", 0}, {'P', '=', ".hasValue(<ps>)", 0},
 	{'N', '=', ".is(<pn>)", 0}, {'N', '=', ".is(<n>)", 0}, {'S', '=', ".is(<ps>)", 0}, {'X', '=', ".is(<px>)", 0}, {'X', '=', ".is(<x>)", 0}, {'X', '=', ".is(P.typeOf(GType.<type>))", 0},
 	{'V', '=', ".where(<V:*>)", 0}, {'V', '=', ".not(<V:*>)", 0}, {'V', '=', ".filter(<V:*>)", 0}, {'V', '=', ".and(<V:*>,<V:*>)", 0}, {'V', '=', ".or(<V:*>,<V:*>)", 0},
@@ -80,7 +81,7 @@ var filters = []unit{
 	{'V', '=', ".order().by(<V=X>,<dir2>).by(T.id).range(<i>,<k>)", 0}, {'V', '=', ".order().by(T.id).limit(<j>)", 0}, {'V', '=', ".order().by(T.id).skip(<j>)", 0},
 	{'V', '=', ".order().by(T.id,Order.desc).tail(<j>)", 0}, {'E', '=', ".order().by('w').by(T.id).limit(<j>)", 0}, {'E', '=', ".order().by(T.id).tail(<j>)", 0},
 	{'S', '=', ".order().limit(<j>)", 0}, {'S', '=', ".order().by(Order.desc).range(<i>,<k>)", 0}, {'N', '=', ".order().limit(<j>).math('_ + 0')", 0},
-	{'V', '=', ".sideEffect(<V:*>)", 0}, {'V', '=', ".none(P.eq(<n>))", top}, {'V', '=', ".fold().unfold()", 0}, {'N', '=', ".fold().unfold()", 0},
+	{'V', '=', ".sideEffect(<V:*>)", 0}, {'V', '=', ".none(P.eq(<n>))", top}, {'V', '=', ".fold().unfold()", reduces}, {'N', '=', ".fold().unfold()", reduces},
 	{'V', '=', ".as('<a>').out().in().dedup('<a>').select('<a>')", explodes}, {'V', '=', ".order().by(T.id).local(__.order().by(T.id).limit(1))", 0},
 	{'V', '=', ".discard()", 0},
 }
@@ -92,7 +93,7 @@ var branches = []unit{
 	{'V', 'X', ".choose(__.label()).option(<vl>,<V:N>).option(<vl>,<V:S>).option(Pick.none,<V:N>)", 0}, {'N', 'N', ".choose(__.is(<pn>),<N:N>,<N:N>)", 0},
 	{'V', 'X', ".choose(<V=N>).option(<pn>,<V:S>).option(Pick.none,<V:N>)", top}, {'V', 'X', ".choose(T.label).option(<vl>,<V:N>)", top},
 	{'V', 'V', ".flatMap(<V:V>)", explodes}, {'V', 'N', ".flatMap(<V:N>)", explodes}, {'V', 'N', ".map(<V=N>)", 0}, {'V', 'S', ".map(<V=S>)", 0}, {'E', 'N', ".map(<E=N>)", 0},
-	{'V', 'V', ".local(<V.V>)", top}, {'V', 'V', ".dedup().local(__.out().order().by(T.id).limit(<j>))", 0}, {'V', 'N', ".dedup().local(__.out().count())", 0},
+	{'V', 'V', ".local(<V.V>)", top}, {'V', 'V', ".dedup().local(__.out().order().by(T.id).limit(<j>))", 0},
 	{'V', 'V', ".repeat(<V:V>).times(<j>).identity()", explodes}, {'V', 'V', ".repeat(__.out(<els>)).times(<j>).identity()", explodes}, {'V', 'V', ".repeat(__.out(<els>)).emit().times(<j>).identity()", explodes},
 	{'V', 'V', ".identity().emit().repeat(__.in(<els>)).times(<j>).identity()", explodes}, {'V', 'V', ".identity().emit(<V:*>).repeat(__.both(<els>).dedup()).times(<j>).identity()", explodes}, {'V', 'V', ".identity().times(2).repeat(__.out()).identity()", explodes},
 	{'V', 'V', ".repeat(__.out().simplePath()).until(<V:*>).emit(<V:*>).identity()", explodes}, {'V', 'V', ".repeat(__.out()).until(__.or(__.loops().is(<j>),<V:*>)).identity()", explodes},
@@ -103,28 +104,28 @@ var branches = []unit{
 	{'*', 'Z', ".path()", 0}, {'V', 'Z', ".out().path().by(<V=X>)", explodes}, {'V', 'Z', ".out().out().path().by('s').by(T.id)", explodes}, {'V', 'Z', ".outE().inV().path().by('s').by('w')", explodes},
 	{'V', 'Z', ".as('<a>').out().as('<b>').out().path().from('<a>').to('<b>')", explodes}, {'V', 'Z', ".match(__.as('a').out(<els>).as('b'),__.as('b').<io>(<els>).as('c')).select('a','c')", explodes},
 	{'V', 'Z', ".match(__.as('a').out().as('b'),__.not(__.as('b').out().as('a'))).select('a','b').by(T.id)", explodes}, {'V', 'Z', ".tree().by(T.id).count(Scope.local)", top},
-	{'V', 'N', ".count()", 0}, {'E', 'N', ".count()", 0}, {'Z', 'N', ".count()", 0}, {'M', 'N', ".count()", 0}, {'S', 'N', ".count()", 0}, {'P', 'N', ".count()", 0},
+	{'V', 'N', ".count()", reduces}, {'E', 'N', ".count()", reduces}, {'Z', 'N', ".count()", reduces}, {'M', 'N', ".count()", reduces}, {'S', 'N', ".count()", reduces}, {'P', 'N', ".count()", reduces},
 }
 
 var values = []unit{
-	{'N', 'N', ".sum()", 0}, {'N', 'N', ".mean()", 0}, {'N', 'N', ".max().math('_ + 0')", 0}, {'N', 'N', ".min().math('_ - 1')", 0}, {'V', 'N', ".values('n').max()", untied}, {'V', 'N', ".values('n').min()", untied},
-	{'S', 'S', ".max()", 0}, {'S', 'S', ".min()", 0}, {'N', 'N', ".math('<math>')", 0}, {'N', 'X', ".asString()", 0}, {'X', 'S', ".asString()", top}, {'N', 'N', ".asNumber(GType.<ntype>)", top}, {'S', 'N', ".asNumber()", top},
-	{'N', 'B', ".asBool()", top}, {'S', 'B', ".asBool()", top}, {'V', 'N', ".as('<a>')<V.V>.as('<b>').math('<a> + <b> * 2').by(<V=N>).by(<V=N>)", top}, {'X', 'N', ".sum()", top}, {'X', 'X', ".max()", top}, {'X', 'X', ".order()", top | untied},
+	{'N', 'N', ".sum()", reduces}, {'N', 'N', ".mean()", reduces}, {'N', 'N', ".max().math('_ + 0')", reduces}, {'N', 'N', ".min().math('_ - 1')", reduces}, {'V', 'N', ".values('n').max()", untied | reduces}, {'V', 'N', ".values('n').min()", untied | reduces},
+	{'S', 'S', ".max()", reduces}, {'S', 'S', ".min()", reduces}, {'N', 'N', ".math('<math>')", 0}, {'N', 'X', ".asString()", 0}, {'X', 'S', ".asString()", top}, {'N', 'N', ".asNumber(GType.<ntype>)", top}, {'S', 'N', ".asNumber()", top},
+	{'N', 'B', ".asBool()", top}, {'S', 'B', ".asBool()", top}, {'V', 'N', ".as('<a>')<V.V>.as('<b>').math('<a> + <b> * 2').by(<V=N>).by(<V=N>)", top}, {'X', 'N', ".sum()", top | reduces}, {'X', 'X', ".max()", top | reduces}, {'X', 'X', ".order()", top | untied},
 	{'S', 'S', ".toUpper()", 0}, {'S', 'S', ".toLower()", 0}, {'S', 'S', ".trim()", 0}, {'S', 'S', ".lTrim()", 0}, {'S', 'S', ".rTrim()", 0}, {'S', 'S', ".reverse()", 0}, {'S', 'N', ".length()", 0}, {'S', 'S', ".concat(<s>,<s>)", 0},
 	{'S', 'S', ".replace(<s>,<s>)", 0}, {'S', 'S', ".substring(<i>)", 0}, {'S', 'S', ".substring(<z>,<z>)", 0}, {'S', 'C', ".split(<s>)", 0}, {'V', 'S', ".format('%{s}-%{n}')", 0}, {'V', 'S', ".map(<V=S>).concat(__.constant('!'))", 0},
-	{'N', 'U', ".fold()", 0}, {'S', 'U', ".fold()", 0}, {'X', 'U', ".fold()", 0}, {'V', 'U', ".fold()", 0}, {'E', 'U', ".fold()", 0}, {'M', 'U', ".fold()", 0}, {'S', 'C', ".order().fold()", 0}, {'V', 'C', ".order().by(T.id).values('s').fold()", 0},
-	{'V', 'A', ".order().by(T.id).values('n').fold()", 0}, {'U', 'X', ".unfold()", 0}, {'A', 'N', ".unfold()", 0}, {'C', 'S', ".unfold()", 0}, {'Z', 'Z', ".unfold()", 0}, {'M', 'Z', ".unfold()", 0},
+	{'N', 'U', ".fold()", reduces}, {'S', 'U', ".fold()", reduces}, {'X', 'U', ".fold()", reduces}, {'V', 'U', ".fold()", reduces}, {'E', 'U', ".fold()", reduces}, {'M', 'U', ".fold()", reduces}, {'S', 'C', ".order().fold()", reduces}, {'V', 'C', ".order().by(T.id).values('s').fold()", reduces},
+	{'V', 'A', ".order().by(T.id).values('n').fold()", reduces}, {'U', 'X', ".unfold()", 0}, {'A', 'N', ".unfold()", 0}, {'C', 'S', ".unfold()", 0}, {'Z', 'Z', ".unfold()", 0}, {'M', 'Z', ".unfold()", 0},
 	{'U', 'N', ".count(Scope.local)", 0}, {'A', 'N', ".sum(Scope.local)", 0}, {'A', 'N', ".mean(Scope.local)", 0}, {'A', 'N', ".max(Scope.local)", 0}, {'A', 'N', ".min(Scope.local)", 0}, {'A', 'N', ".count(Scope.local)", 0},
 	{'A', 'A', ".limit(Scope.local,2)", top}, {'A', 'A', ".order(Scope.local)", 0}, {'A', 'A', ".order(Scope.local).by(Order.desc)", 0}, {'C', 'C', ".order(Scope.local).by(<dir2>)", 0}, {'A', 'U', ".dedup(Scope.local)", 0},
 	{'C', 'X', ".tail(Scope.local,<j>)", 0}, {'C', 'X', ".range(Scope.local,<i>,<k>)", 0}, {'A', 'X', ".skip(Scope.local,1)", 0}, {'A', 'U', ".intersect([<n>,<n>])", 0}, {'A', 'U', ".difference([<n>,<n>])", 0}, {'C', 'U', ".disjunct([<s>,<s>])", 0},
 	{'A', 'A', ".combine([<n>])", 0}, {'A', 'U', ".merge([<n>,<n>])", 0}, {'C', 'U', ".merge([<s>])", 0}, {'A', 'Z', ".product([<n>,<s>])", 0}, {'C', 'S', ".conjoin('-')", 0}, {'C', 'C', ".reverse()", 0}, {'A', 'A', ".reverse()", 0}, {'C', 'C', ".toUpper(Scope.local)", 0},
 	{'C', 'C', ".concat(<s>)", top}, {'A', 'A', ".any(<pn>)", 0}, {'A', 'A', ".all(<pn>)", 0}, {'C', 'C', ".any(<ps>)", 0}, {'C', 'C', ".none(<ps>)", 0}, {'A', 'C', ".asString(Scope.local)", 0}, {'C', 'A', ".length(Scope.local)", 0}, {'A', 'A', ".asNumber(GType.DOUBLE)", top},
-	{'V', 'M', ".group().by(T.label).by(<V=X>.fold())", top}, {'V', 'M', ".group().by(T.label).by(__.count())", 0}, {'V', 'Z', ".group().by(<V=X>).by(<V:*>.count())", 0}, {'V', 'Z', ".group().by(<V=X>)", 0}, {'V', 'Z', ".group().by('n').by('s')", 0}, {'V', 'M', ".groupCount().by(T.label)", 0},
-	{'V', 'Z', ".groupCount().by(<V=X>)", 0}, {'V', 'Z', ".groupCount()", 0}, {'E', 'Z', ".group().by(T.label).by('w')", 0}, {'E', 'Z', ".group().by(T.label).by(__.values('w').sum())", 0}, {'X', 'Z', ".groupCount()", 0}, {'S', 'M', ".groupCount()", 0},
-	{'V', 'Z', ".group('<a>').by(T.label)<V.V>.cap('<a>')", 0}, {'V', 'M', ".groupCount('<a>').by(T.label)<V.V>.cap('<a>')", 0}, {'V', 'U', ".aggregate('<a>').by(<V=X>)<V.V>.cap('<a>')", 0}, {'N', 'U', ".aggregate('<a>').cap('<a>')", 0}, {'V', 'U', ".local(aggregate('<a>'))<V.V>.cap('<a>')", top},
+	{'V', 'M', ".group().by(T.label).by(<V=X>.fold())", top | reduces}, {'V', 'M', ".group().by(T.label).by(__.count())", reduces}, {'V', 'Z', ".group().by(<V=X>).by(<V:*>.count())", reduces}, {'V', 'Z', ".group().by(<V=X>)", reduces}, {'V', 'Z', ".group().by('n').by('s')", reduces}, {'V', 'M', ".groupCount().by(T.label)", reduces},
+	{'V', 'Z', ".groupCount().by(<V=X>)", reduces}, {'V', 'Z', ".groupCount()", reduces}, {'E', 'Z', ".group().by(T.label).by('w')", reduces}, {'E', 'Z', ".group().by(T.label).by(__.values('w').sum())", reduces}, {'X', 'Z', ".groupCount()", reduces}, {'S', 'M', ".groupCount()", reduces},
+	{'V', 'Z', ".group('<a>').by(T.label)<V.V>.cap('<a>')", reduces}, {'V', 'M', ".groupCount('<a>').by(T.label)<V.V>.cap('<a>')", reduces}, {'V', 'U', ".aggregate('<a>').by(<V=X>)<V.V>.cap('<a>')", reduces}, {'N', 'U', ".aggregate('<a>').cap('<a>')", reduces}, {'V', 'U', ".local(aggregate('<a>'))<V.V>.cap('<a>')", top | reduces},
 	{'M', 'Z', ".select('a')", 0}, {'M', 'Z', ".select('a','b')", 0}, {'M', 'Z', ".select(Column.keys)", 0}, {'M', 'Z', ".select(Column.values)", 0}, {'M', 'N', ".count(Scope.local)", 0}, {'M', 'Z', ".order(Scope.local).by(Column.keys)", 0}, {'N', 'N', ".sack(Operator.assign).sack()", top},
 	{'V', 'V', ".order().by(T.id)", orders}, {'V', 'V', ".order().by('s',<dir2>).by(T.id)", orders}, {'V', 'V', ".order().by(<V=X>,<dir2>).by(<V=N>).by(T.id,Order.desc)", orders}, {'E', 'E', ".order().by(T.label).by('w',<dir2>).by(T.id)", orders},
-	{'S', 'S', ".order()", orders}, {'S', 'S', ".order().by(Order.desc)", orders}, {'S', 'S', ".order().by(__.length()).by()", orders}, {'B', 'B', ".order()", orders}, {'Z', 'Z', ".dedup().count()", 0}, {'N', 'N', ".fold(0,Operator.sum)", top}, {'N', 'Z', ".index()", top},
+	{'S', 'S', ".order()", orders}, {'S', 'S', ".order().by(Order.desc)", orders}, {'S', 'S', ".order().by(__.length()).by()", orders}, {'B', 'B', ".order()", orders}, {'Z', 'Z', ".dedup().count()", reduces}, {'N', 'N', ".fold(0,Operator.sum)", top | reduces}, {'N', 'Z', ".index()", top},
 }
 
 // singles have at most one result for each element.
@@ -145,7 +146,7 @@ var changes = []unit{
 	{'G', 'V', "mergeV([(T.label):<vl>,'s':<s>]).option(Merge.onCreate,[(T.id):<new>,'n':<n>]).option(Merge.onMatch,['t':<s>])", 0},
 	{'G', 'E', "mergeE([(T.label):<el>,(Direction.OUT):<vid>,(Direction.IN):<vid>,(T.id):<new>])", 0},
 	{'G', 'E', "mergeE([(T.label):<el>,(Direction.OUT):<vid>,(Direction.IN):<vid>]).option(Merge.onCreate,[(T.id):<new>,'w':<n>]).option(Merge.onMatch,['w':<n>])", 0},
-	{'G', 'V', "V(<vid>).fold().coalesce(__.unfold(),__.addV(<vl>).property(T.id,<new>))", 0}, {'G', 'V', "V(<new>).fold().coalesce(__.unfold(),__.addV(<vl>).property(T.id,<new>))", 0},
+	{'G', 'V', "V(<vid>).fold().coalesce(__.unfold(),__.addV(<vl>).property(T.id,<new>))", reduces}, {'G', 'V', "V(<new>).fold().coalesce(__.unfold(),__.addV(<vl>).property(T.id,<new>))", reduces},
 	{'V', '=', ".property('n',<n>)", 0}, {'V', '=', ".property('s',<s>)", 0}, {'V', '=', ".property(Cardinality.single,'c',<n>)", 0}, {'V', '=', ".property(Cardinality.list,'c',<n>)", 0}, {'V', '=', ".property(Cardinality.set,'c',<n>)", untied},
 	{'V', '=', ".property('s',<s>,'m',<n>)", 0}, {'V', '=', ".property(['s':<s>,'n':<n>])", 0}, {'V', '=', ".property('t',__.label())", 0}, {'V', '=', ".property('n',__.out().count())", 0}, {'V', '=', ".property('n',null)", 0}, {'V', '=', ".property('x',<x>)", 0},
 	{'E', '=', ".property('w',<n>)", 0}, {'E', '=', ".property('s',<s>)", 0}, {'E', '=', ".property('s',__.label())", 0}, {'E', '=', ".property('w',null)", 0},
