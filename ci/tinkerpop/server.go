@@ -20,7 +20,7 @@ import (
 const (
 	serverFile = `host: %s
 port: %s
-evaluationTimeout: 20000
+evaluationTimeout: 8000
 threadPoolWorker: 1
 gremlinPool: 2
 channelizer: org.apache.tinkerpop.gremlin.server.channel.HttpChannelizer

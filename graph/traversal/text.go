@@ -36,7 +36,7 @@ func stringSteps() map[string]func(s string, args []any) any {
 		"replace": func(s string, args []any) any {
 			from, ok := args[0].(string)
 			to, also := args[1].(string)
-			if !ok || !also {
+			if !ok || !also || from == "" {
 				return s
 			}
 			return strings.ReplaceAll(s, from, to)

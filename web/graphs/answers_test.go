@@ -2,7 +2,9 @@ package graphs_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -14,9 +16,13 @@ import (
 	"time"
 )
 
+// patience is how long a server may take for an answer.
+const patience = 10 * time.Second
+
 // answer is what a server says to a text.
 type answer struct {
 	failed string   // why there are no results
+	late   bool     // they did not come in time
 	items  []string // the results, types of numbers included
 }
 
@@ -27,18 +33,26 @@ func post(tb testing.TB, url, text string) answer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(tb.Context(), http.MethodPost, url, bytes.NewReader(body))
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/vnd.gremlin-v3.0+json")
 	resp, err := http.DefaultClient.Do(req)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return answer{failed: "late", late: true}
+	}
 	if err != nil {
 		tb.Fatalf("%s: %v", text, err)
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return answer{failed: "late", late: true}
+	}
 	if err != nil {
 		tb.Fatalf("%s: %v", text, err)
 	}

@@ -219,8 +219,8 @@ func (g *generator) parts(text string, names map[string]string) []part {
 			g.nested--
 		case len(hole) == 3 && hole[1] == ':':
 			c := g.within(hole[0], hole[2], 1)
-			if len(c) == 0 {
-				c = chain{{hole[0], hole[0], 0, []part{{text: ".identity()"}}}}
+			if len(c) == 0 || strings.HasPrefix(c.String(), ".as(") { // which where() would take for a label of the outer one
+				c = append(chain{{hole[0], hole[0], 0, []part{{text: ".identity()"}}}}, c...)
 			}
 			out = append(out, part{inner: c})
 		case len(hole) == 3 && hole[1] == '.':
@@ -280,6 +280,15 @@ func (g *generator) list(max int, of func() string) string {
 	return strings.Join(out, ",")
 }
 
+// some is list with at least one.
+func (g *generator) some(of func() string) string {
+	for {
+		if out := g.list(3, of); out != "" {
+			return out
+		}
+	}
+}
+
 // literal returns what fills a hole that is no traversal.
 func (g *generator) literal(hole string) string {
 	of := func(all []string) func() string { return func() string { return pick(g.rnd, all...) } }
@@ -330,30 +339,31 @@ func (g *generator) literal(hole string) string {
 	case "io":
 		return pick(g.rnd, "out", "in", "both")
 	case "pn":
-		return g.predicate(g.number)
+		return g.predicate(g.number, 9)
 	case "px":
-		return g.predicate(g.any)
+		return g.predicate(g.any, 8) // without P.not(), which differs for values that cannot be compared
 	case "ps":
 		if g.rnd.IntN(2) == 0 {
-			return g.predicate(of(texts))
+			return g.predicate(of(texts), 9)
 		}
 		return "TextP." + pick(g.rnd, "startingWith", "endingWith", "containing", "notContaining", "notStartingWith", "regex", "notRegex") + "(" + pick(g.rnd, "'a'", "'b'", "'^A.*'", "''", "'1'") + ")"
 	}
 	panic("BUG: no hole " + hole)
 }
 
-func (g *generator) predicate(of func() string) string {
-	switch g.rnd.IntN(9) {
+// predicate returns one of the first n forms of predicates.
+func (g *generator) predicate(of func() string, n int) string {
+	switch g.rnd.IntN(n) {
 	case 0:
-		return "P.within(" + g.list(3, of) + ")"
+		return "P.within(" + g.some(of) + ")"
 	case 1:
-		return "P.without(" + g.list(3, of) + ")"
+		return "P.without(" + g.some(of) + ")" // TinkerPop does not end at count().is(P.without())
 	case 2:
 		return "P." + pick(g.rnd, "between", "inside", "outside") + "(" + of() + "," + of() + ")"
 	case 3:
-		return g.predicate(of) + "." + pick(g.rnd, "and", "or") + "(" + g.predicate(of) + ")"
-	case 4:
-		return "P.not(" + g.predicate(of) + ")"
+		return g.predicate(of, n) + "." + pick(g.rnd, "and", "or") + "(" + g.predicate(of, n) + ")"
+	case 8:
+		return "P.not(" + g.predicate(of, n) + ")"
 	}
 	return "P." + pick(g.rnd, "eq", "neq", "lt", "lte", "gt", "gte") + "(" + of() + ")"
 }

@@ -67,7 +67,7 @@ var filters = []unit{
 	{'V', '=', ".hasId(<vid>)", 0}, {'V', '=', ".has(T.label,P.neq(<vl>))", 0}, {'V', '=', ".has(T.id,P.within(<vid>,<vid>))", 0},
 	{'V', '=', ".has(<vl>,'s',<ps>)", 0}, {'V', '=', ".hasLabel(P.within(<vl>,<vl>))", 0},
 	{'E', '=', ".has('w',<pn>)", 0}, {'E', '=', ".has('s',<ps>)", 0}, {'E', '=', ".hasLabel(<el>)", 0}, {'E', '=', ".has(<key>)", 0}, {'E', '=', ".hasId(<eid>)", 0},
-	{'P', '=', ".hasKey(<key>)", 0}, {'P', '=', ".hasValue(<pn>)", 0}, {'P', '=', ".hasValue(<ps>)", 0},
+	{'P', '=', ".hasKey(<key>)", 0}, {'P', '=', ".hasValue(<px>)", 0}, {'P', '=', ".hasValue(<ps>)", 0},
 	{'N', '=', ".is(<pn>)", 0}, {'N', '=', ".is(<n>)", 0}, {'S', '=', ".is(<ps>)", 0}, {'X', '=', ".is(<px>)", 0}, {'X', '=', ".is(<x>)", 0}, {'X', '=', ".is(P.typeOf(GType.<type>))", 0},
 	{'V', '=', ".where(<V:*>)", 0}, {'V', '=', ".not(<V:*>)", 0}, {'V', '=', ".filter(<V:*>)", 0}, {'V', '=', ".and(<V:*>,<V:*>)", 0}, {'V', '=', ".or(<V:*>,<V:*>)", 0},
 	{'E', '=', ".where(<E:*>)", 0}, {'E', '=', ".not(<E:*>)", 0}, {'E', '=', ".or(<E:*>,<E:*>)", 0}, {'N', '=', ".not(<N:N>)", 0}, {'N', '=', ".or(<N:*>,<N:N>)", 0},
@@ -98,7 +98,7 @@ var branches = []unit{
 	{'V', 'V', ".identity().emit().repeat(__.in(<els>)).times(<j>).identity()", explodes}, {'V', 'V', ".identity().emit(<V:*>).repeat(__.both(<els>).dedup()).times(<j>).identity()", explodes}, {'V', 'V', ".identity().times(2).repeat(__.out()).identity()", explodes},
 	{'V', 'V', ".repeat(__.out().simplePath()).until(<V:*>).emit(<V:*>).identity()", explodes}, {'V', 'V', ".repeat(__.out()).until(__.or(__.loops().is(<j>),<V:*>)).identity()", explodes},
 	{'V', 'V', ".identity().until(__.or(__.loops().is(2),<V:*>)).repeat(__.both()).identity()", explodes}, {'V', 'V', ".repeat(__.both().simplePath()).until(__.has('n',<pn>)).identity()", explodes},
-	{'N', 'N', ".repeat(__.math('_ * 2')).times(<j>).identity()", 0}, {'N', 'N', ".identity().emit().repeat(__.math('_ + 1')).until(__.loops().is(2)).identity()", 0}, {'V', 'V', ".repeat(__.order().by(T.id).limit(3).out()).times(2).identity()", explodes},
+	{'N', 'N', ".repeat(__.math('_ * 2')).times(<j>).identity()", 0}, {'N', 'N', ".identity().emit().repeat(__.math('_ + 1')).until(__.loops().is(2)).identity()", 0}, {'V', 'V', ".repeat(__.order().by(T.id).limit(3).out()).times(2).identity()", top | explodes},
 	{'V', 'Z', ".as('<a>')<V.V>.as('<b>').select('<a>','<b>')", 0}, {'V', 'M', ".as('<a>')<V.V>.as('<b>').select('<a>','<b>').by(<V=N>).by(<V=S>)", 0}, {'V', 'V', ".as('<a>')<V.V>.select('<a>')", 0},
 	{'V', 'X', ".as('<a>')<V.E>.select('<a>').by(<V=X>)", 0}, {'V', 'V', ".as('<a>').out().as('<a>').select(Pop.first,'<a>')", explodes}, {'V', 'U', ".as('<a>').out().as('<a>').select(Pop.all,'<a>')", explodes},
 	{'*', 'Z', ".path()", 0}, {'V', 'Z', ".out().path().by(<V=X>)", explodes}, {'V', 'Z', ".out().out().path().by('s').by(T.id)", explodes}, {'V', 'Z', ".outE().inV().path().by('s').by('w')", explodes},
@@ -109,7 +109,7 @@ var branches = []unit{
 
 var values = []unit{
 	{'N', 'N', ".sum()", reduces}, {'N', 'N', ".mean()", reduces}, {'N', 'N', ".max().math('_ + 0')", reduces}, {'N', 'N', ".min().math('_ - 1')", reduces}, {'V', 'N', ".values('n').max()", untied | reduces}, {'V', 'N', ".values('n').min()", untied | reduces},
-	{'S', 'S', ".max()", reduces}, {'S', 'S', ".min()", reduces}, {'N', 'N', ".math('<math>')", 0}, {'N', 'X', ".asString()", 0}, {'X', 'S', ".asString()", top}, {'N', 'N', ".asNumber(GType.<ntype>)", top}, {'S', 'N', ".asNumber()", top},
+	{'S', 'S', ".max()", reduces}, {'S', 'S', ".min()", reduces}, {'N', 'N', ".math('<math>')", 0}, {'V', 'X', ".values('n').asString()", 0}, {'X', 'S', ".asString()", top}, {'N', 'N', ".asNumber(GType.<ntype>)", top}, {'S', 'N', ".asNumber()", top},
 	{'N', 'B', ".asBool()", top}, {'S', 'B', ".asBool()", top}, {'V', 'N', ".as('<a>')<V.V>.as('<b>').math('<a> + <b> * 2').by(<V=N>).by(<V=N>)", top}, {'X', 'N', ".sum()", top | reduces}, {'X', 'X', ".max()", top | reduces}, {'X', 'X', ".order()", top | untied},
 	{'S', 'S', ".toUpper()", 0}, {'S', 'S', ".toLower()", 0}, {'S', 'S', ".trim()", 0}, {'S', 'S', ".lTrim()", 0}, {'S', 'S', ".rTrim()", 0}, {'S', 'S', ".reverse()", 0}, {'S', 'N', ".length()", 0}, {'S', 'S', ".concat(<s>,<s>)", 0},
 	{'S', 'S', ".replace(<s>,<s>)", 0}, {'S', 'S', ".substring(<i>)", 0}, {'S', 'S', ".substring(<z>,<z>)", 0}, {'S', 'C', ".split(<s>)", 0}, {'V', 'S', ".format('%{s}-%{n}')", 0}, {'V', 'S', ".map(<V=S>).concat(__.constant('!'))", 0},
