@@ -141,6 +141,14 @@ func typed(kind string, v any, strict bool) string {
 		}
 		slices.Sort(out)
 		return "{" + strings.Join(out, ", ") + "}"
+	case "g:Tree":
+		var out []string
+		for _, x := range all {
+			branch, _ := x.(map[string]any)
+			out = append(out, plain(branch["key"], strict)+":"+plain(branch["value"], strict))
+		}
+		slices.Sort(out)
+		return "tree(" + strings.Join(out, ", ") + ")"
 	case "g:Double", "g:Float":
 		f, err := strconv.ParseFloat(fmt.Sprint(v), 64)
 		if err == nil {

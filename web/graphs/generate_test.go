@@ -45,6 +45,7 @@ type generator struct {
 	ties   bool // numbers of different types may be equal
 	nested int  // traversals around the one that is made
 	calm   int  // steps around it in which reducing steps are refused, or have results without input
+	forgot bool // paths are not defined any more
 	room   int  // how many more units that multiply traversers
 	names  int  // that were given
 	v, e   int  // vertices and edges of the graph
@@ -82,7 +83,7 @@ func pick[T any](r *rand.Rand, all ...T) T { return all[r.IntN(len(all))] }
 
 // traversal makes a traversal that reads.
 func (g *generator) traversal() chain {
-	g.room, g.names = 4, 0
+	g.room, g.names, g.forgot = 4, 0, false
 	src := pick(g.rnd, sources...)
 	c := chain{g.fill(src, src.out)}
 	c = append(c, g.walk(src.out, '*', 1+g.rnd.IntN(5))...)
@@ -101,7 +102,7 @@ func (g *generator) traversal() chain {
 
 // change makes a traversal that writes.
 func (g *generator) change() chain {
-	g.room, g.names = 2, 0
+	g.room, g.names, g.forgot = 2, 0, false
 	u := pick(g.rnd, changes...)
 	for u.flags&untied != 0 && g.ties {
 		u = pick(g.rnd, changes...)
@@ -156,7 +157,7 @@ func (g *generator) step(at, to byte, n int) (unit, bool) {
 		}
 		switch {
 		case u.in != at && u.in != '*', u.flags&orders != 0, u.flags&untied != 0 && g.ties, u.flags&top != 0 && (g.nested > 0 || g.rnd.IntN(2) == 0):
-		case u.flags&reduces != 0 && g.calm > 0:
+		case g.calm > 0 && (u.flags&reduces != 0 || forgets(u.text)), g.forgot && (strings.Contains(u.text, "ath()") || strings.Contains(u.text, "tree(")):
 		case g.room <= 0 && u.flags&explodes != 0 && n > 0:
 		case n <= 0 && far >= distance[at][to], far > max(n, 3), far >= 100: // it does not lead there
 		case g.nested > 2 && strings.Contains(u.text, ":") && n > 0: // deep enough
@@ -179,6 +180,11 @@ func (g *generator) within(from, to byte, least int) chain {
 	panic(fmt.Sprintf("BUG: no way from %c to %c", from, to))
 }
 
+// forgets reports whether a unit keeps one of several traversers that are at the same place and came by different ways.
+func forgets(text string) bool {
+	return slices.ContainsFunc([]string{"dedup(", "limit(", "range(", "tail(", "skip("}, func(s string) bool { return strings.Contains(text, s) })
+}
+
 // fill fills the holes of a unit.
 func (g *generator) fill(u unit, at byte) piece {
 	p := piece{in: u.in, out: u.out, flags: u.flags}
@@ -198,6 +204,7 @@ func (g *generator) fill(u unit, at byte) piece {
 		g.calm++
 		defer func() { g.calm-- }()
 	}
+	g.forgot = g.forgot || forgets(u.text)
 	p.parts = g.parts(u.text, map[string]string{})
 	return p
 }
@@ -368,7 +375,7 @@ func (g *generator) predicate(of func() string, n int) string {
 	return "P." + pick(g.rnd, "eq", "neq", "lt", "lte", "gt", "gte") + "(" + of() + ")"
 }
 
-// graph returns the parts of a text that makes a random graph.
+// graph returns the parts of a text that makes a random graph, one for each element.
 func (g *generator) graph() []string {
 	g.v, g.e, g.ties = 2+g.rnd.IntN(5), g.rnd.IntN(10), g.rnd.IntN(3) == 0
 	out := []string{"g"}
@@ -379,7 +386,7 @@ func (g *generator) graph() []string {
 				for _, p := range g.parts(text, nil) {
 					b.WriteString(p.text)
 				}
-				out = append(out, b.String())
+				out[len(out)-1] += b.String()
 			}
 		}
 	}

@@ -64,7 +64,7 @@ var moves = []unit{
 var filters = []unit{
 	{'V', '=', ".has('n',<pn>)", 0}, {'V', '=', ".has('s',<ps>)", 0}, {'V', '=', ".has('n',<n>)", 0}, {'V', '=', ".has('x',<px>)", 0},
 	{'V', '=', ".has('c',<pn>)", 0}, {'V', '=', ".has(<key>)", 0}, {'V', '=', ".hasNot(<key>)", 0}, {'V', '=', ".hasLabel(<vl>,<vl>)", 0},
-	{'V', '=', ".hasId(<vid>)", 0}, {'V', '=', ".has(T.label,P.neq(<vl>))", 0}, {'V', '=', ".has(T.id,P.within(<vid>,<vid>))", 0},
+	{'V', '=', ".hasId(<vid>)", 0}, {'V', '=', ".has(T.label,P.neq(<vl>))", 0}, {'V', '=', ".has(T.id,P.within(<vids>))", 0},
 	{'V', '=', ".has(<vl>,'s',<ps>)", 0}, {'V', '=', ".hasLabel(P.within(<vl>,<vl>))", 0},
 	{'E', '=', ".has('w',<pn>)", 0}, {'E', '=', ".has('s',<ps>)", 0}, {'E', '=', ".hasLabel(<el>)", 0}, {'E', '=', ".has(<key>)", 0}, {'E', '=', ".hasId(<eid>)", 0},
 	{'P', '=', ".hasKey(<key>)", 0}, {'P', '=', ".hasValue(<px>)", 0}, {'P', '=', ".hasValue(<ps>)", 0},
@@ -102,20 +102,20 @@ var branches = []unit{
 	{'V', 'Z', ".as('<a>')<V.V>.as('<b>').select('<a>','<b>')", 0}, {'V', 'M', ".as('<a>')<V.V>.as('<b>').select('<a>','<b>').by(<V=N>).by(<V=S>)", 0}, {'V', 'V', ".as('<a>')<V.V>.select('<a>')", 0},
 	{'V', 'X', ".as('<a>')<V.E>.select('<a>').by(<V=X>)", 0}, {'V', 'V', ".as('<a>').out().as('<a>').select(Pop.first,'<a>')", explodes}, {'V', 'U', ".as('<a>').out().as('<a>').select(Pop.all,'<a>')", explodes},
 	{'*', 'Z', ".path()", 0}, {'V', 'Z', ".out().path().by(<V=X>)", explodes}, {'V', 'Z', ".out().out().path().by('s').by(T.id)", explodes}, {'V', 'Z', ".outE().inV().path().by('s').by('w')", explodes},
-	{'V', 'Z', ".as('<a>').out().as('<b>').out().path().from('<a>').to('<b>')", explodes}, {'V', 'Z', ".match(__.as('a').out(<els>).as('b'),__.as('b').<io>(<els>).as('c')).select('a','c')", explodes},
-	{'V', 'Z', ".match(__.as('a').out().as('b'),__.not(__.as('b').out().as('a'))).select('a','b').by(T.id)", explodes}, {'V', 'Z', ".tree().by(T.id).count(Scope.local)", top},
+	{'V', 'Z', ".as('<a>').out().as('<b>').out().path().from('<a>').to('<b>')", explodes}, {'V', 'Z', ".match(__.as('a').out(<els>).as('b'),__.as('b').<io>(<els>).as('c')).select('a','c')", top | explodes},
+	{'V', 'Z', ".match(__.as('a').out().as('b'),__.not(__.as('b').out().as('a'))).select('a','b').by(T.id)", top | explodes}, {'V', 'Z', ".tree().by(T.id).count(Scope.local)", top},
 	{'V', 'N', ".count()", reduces}, {'E', 'N', ".count()", reduces}, {'Z', 'N', ".count()", reduces}, {'M', 'N', ".count()", reduces}, {'S', 'N', ".count()", reduces}, {'P', 'N', ".count()", reduces},
 }
 
 var values = []unit{
-	{'N', 'N', ".sum()", reduces}, {'N', 'N', ".mean()", reduces}, {'N', 'N', ".max().math('_ + 0')", reduces}, {'N', 'N', ".min().math('_ - 1')", reduces}, {'V', 'N', ".values('n').max()", untied | reduces}, {'V', 'N', ".values('n').min()", untied | reduces},
+	{'N', 'N', ".sum()", reduces}, {'N', 'Z', ".mean()", reduces}, {'N', 'N', ".mean().math('floor(_ * 1000)')", reduces}, {'N', 'N', ".max().math('_ + 0')", reduces}, {'N', 'N', ".min().math('_ - 1')", reduces}, {'V', 'N', ".values('n').max()", untied | reduces}, {'V', 'N', ".values('n').min()", untied | reduces},
 	{'S', 'S', ".max()", reduces}, {'S', 'S', ".min()", reduces}, {'N', 'N', ".math('<math>')", 0}, {'V', 'X', ".values('n').asString()", 0}, {'X', 'S', ".asString()", top}, {'N', 'N', ".asNumber(GType.<ntype>)", top}, {'S', 'N', ".asNumber()", top},
 	{'N', 'B', ".asBool()", top}, {'S', 'B', ".asBool()", top}, {'V', 'N', ".as('<a>')<V.V>.as('<b>').math('<a> + <b> * 2').by(<V=N>).by(<V=N>)", top}, {'X', 'N', ".sum()", top | reduces}, {'X', 'X', ".max()", top | reduces}, {'X', 'X', ".order()", top | untied},
 	{'S', 'S', ".toUpper()", 0}, {'S', 'S', ".toLower()", 0}, {'S', 'S', ".trim()", 0}, {'S', 'S', ".lTrim()", 0}, {'S', 'S', ".rTrim()", 0}, {'S', 'S', ".reverse()", 0}, {'S', 'N', ".length()", 0}, {'S', 'S', ".concat(<s>,<s>)", 0},
 	{'S', 'S', ".replace(<s>,<s>)", 0}, {'S', 'S', ".substring(<i>)", 0}, {'S', 'S', ".substring(<z>,<z>)", 0}, {'S', 'C', ".split(<s>)", 0}, {'V', 'S', ".format('%{s}-%{n}')", 0}, {'V', 'S', ".map(<V=S>).concat(__.constant('!'))", 0},
 	{'N', 'U', ".fold()", reduces}, {'S', 'U', ".fold()", reduces}, {'X', 'U', ".fold()", reduces}, {'V', 'U', ".fold()", reduces}, {'E', 'U', ".fold()", reduces}, {'M', 'U', ".fold()", reduces}, {'S', 'C', ".order().fold()", reduces}, {'V', 'C', ".order().by(T.id).values('s').fold()", reduces},
 	{'V', 'A', ".order().by(T.id).values('n').fold()", reduces}, {'U', 'X', ".unfold()", 0}, {'A', 'N', ".unfold()", 0}, {'C', 'S', ".unfold()", 0}, {'Z', 'Z', ".unfold()", 0}, {'M', 'Z', ".unfold()", 0},
-	{'U', 'N', ".count(Scope.local)", 0}, {'A', 'N', ".sum(Scope.local)", 0}, {'A', 'N', ".mean(Scope.local)", 0}, {'A', 'N', ".max(Scope.local)", 0}, {'A', 'N', ".min(Scope.local)", 0}, {'A', 'N', ".count(Scope.local)", 0},
+	{'U', 'N', ".count(Scope.local)", 0}, {'A', 'N', ".sum(Scope.local)", 0}, {'A', 'Z', ".mean(Scope.local)", 0}, {'A', 'N', ".max(Scope.local)", 0}, {'A', 'N', ".min(Scope.local)", 0}, {'A', 'N', ".count(Scope.local)", 0},
 	{'A', 'A', ".limit(Scope.local,2)", top}, {'A', 'A', ".order(Scope.local)", 0}, {'A', 'A', ".order(Scope.local).by(Order.desc)", 0}, {'C', 'C', ".order(Scope.local).by(<dir2>)", 0}, {'A', 'U', ".dedup(Scope.local)", 0},
 	{'C', 'X', ".tail(Scope.local,<j>)", 0}, {'C', 'X', ".range(Scope.local,<i>,<k>)", 0}, {'A', 'X', ".skip(Scope.local,1)", 0}, {'A', 'U', ".intersect([<n>,<n>])", 0}, {'A', 'U', ".difference([<n>,<n>])", 0}, {'C', 'U', ".disjunct([<s>,<s>])", 0},
 	{'A', 'A', ".combine([<n>])", 0}, {'A', 'U', ".merge([<n>,<n>])", 0}, {'C', 'U', ".merge([<s>])", 0}, {'A', 'Z', ".product([<n>,<s>])", 0}, {'C', 'S', ".conjoin('-')", 0}, {'C', 'C', ".reverse()", 0}, {'A', 'A', ".reverse()", 0}, {'C', 'C', ".toUpper(Scope.local)", 0},
@@ -130,7 +130,7 @@ var values = []unit{
 
 // singles have at most one result for each element.
 var singles = map[string][]string{
-	"VN": {"__.values('n')", "__.values('n')", "<V:*>.count()", "<V:N>.sum()", "__.constant(<n>)", "<V:N>.mean()", "__.out().count()", "__.both().dedup().count()"},
+	"VN": {"__.values('n')", "__.values('n')", "<V:*>.count()", "<V:N>.sum()", "__.constant(<n>)", "<V:N>.mean().math('floor(_ * 1000)')", "__.out().count()", "__.both().dedup().count()"},
 	"VS": {"__.values('s')", "__.values('s')", "__.label()", "__.id()", "<V:S>.max()", "__.constant(<s>)", "__.values('t')"},
 	"VX": {"__.values('n')", "__.values('s')", "__.label()", "<V:*>.count()", "__.values('x')", "__.constant(<x>)"},
 	"EN": {"__.values('w')", "<E:*>.count()", "__.constant(<n>)", "<E:N>.sum()"},
