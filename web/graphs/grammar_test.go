@@ -69,13 +69,13 @@ var filters = []unit{
 	{'E', '=', ".has('w',<pn>)", 0}, {'E', '=', ".has('s',<ps>)", 0}, {'E', '=', ".hasLabel(<el>)", 0}, {'E', '=', ".has(<key>)", 0}, {'E', '=', ".hasId(<eid>)", 0},
 	{'P', '=', ".hasKey(<key>)", 0}, {'P', '=', ".hasValue(<px>)", 0}, {'P', '=', ".hasValue(<ps>)", 0},
 	{'N', '=', ".is(<pn>)", 0}, {'N', '=', ".is(<n>)", 0}, {'S', '=', ".is(<ps>)", 0}, {'X', '=', ".is(<px>)", 0}, {'X', '=', ".is(<x>)", 0}, {'X', '=', ".is(P.typeOf(GType.<type>))", 0},
-	{'V', '=', ".where(<V:*>)", 0}, {'V', '=', ".not(<V:*>)", 0}, {'V', '=', ".filter(<V:*>)", 0}, {'V', '=', ".and(<V:*>,<V:*>)", 0}, {'V', '=', ".or(<V:*>,<V:*>)", 0},
-	{'E', '=', ".where(<E:*>)", 0}, {'E', '=', ".not(<E:*>)", 0}, {'E', '=', ".or(<E:*>,<E:*>)", 0}, {'N', '=', ".not(<N:N>)", 0}, {'N', '=', ".or(<N:*>,<N:N>)", 0},
-	{'V', '=', ".where(<V=N>.is(<pn>))", 0}, {'V', '=', ".where(<V=S>.is(<ps>))", 0}, {'E', '=', ".where(<E=N>.is(<pn>))", 0},
+	{'V', '=', ".where(__.out(<els>))", 0}, {'V', '=', ".not(<V:*>)", 0}, {'V', '=', ".filter(<V:*>)", 0}, {'V', '=', ".and(<V:*>,<V:*>)", 0}, {'V', '=', ".or(<V:*>,<V:*>)", 0},
+	{'E', '=', ".filter(<E:*>)", 0}, {'E', '=', ".not(<E:*>)", 0}, {'E', '=', ".or(<E:*>,<E:*>)", 0}, {'N', '=', ".not(<N:N>)", 0}, {'N', '=', ".or(<N:*>,<N:N>)", 0},
+	{'V', '=', ".filter(<V=N>.is(<pn>))", 0}, {'V', '=', ".filter(<V=S>.is(<ps>))", 0}, {'E', '=', ".filter(<E=N>.is(<pn>))", 0},
 	{'V', '=', ".as('<a>')<V.V>.where(P.neq('<a>'))", 0}, {'V', '=', ".as('<a>')<V.V>.where(P.eq('<a>'))", 0}, {'V', '=', ".as('<a>')<V.V>.where(P.lt('<a>')).by(<V=N>)", top},
 	{'V', '=', ".as('<a>')<V.V>.as('<b>').where('<a>',P.neq('<b>'))", 0}, {'V', '=', ".as('<a>').where(__.out().as('<a>'))", 0},
 	{'V', '=', ".as('<a>')<V.V>.as('<b>').where('<a>',P.gte('<b>')).by('s').by('t')", top},
-	{'V', '=', ".aggregate('<a>')<V.V>.where(P.without('<a>'))", 0}, {'V', '=', ".aggregate('<a>')<V.V>.where(P.within('<a>'))", 0},
+	{'V', '=', ".aggregate('<a>')<V.V>.where(P.without('<a>'))", top}, {'V', '=', ".aggregate('<a>')<V.V>.where(P.within('<a>'))", top},
 	{'*', '=', ".dedup()", 0}, {'*', '=', ".identity()", 0}, {'*', '=', ".barrier()", 0}, {'*', '=', ".simplePath()", 0}, {'*', '=', ".cyclicPath()", 0},
 	{'V', '=', ".order().by(T.id).dedup().by(T.label)", 0}, {'V', '=', ".order().by('s').by(T.id).dedup().by('n')", 0}, {'V', '=', ".dedup().by(T.id)", 0},
 	{'V', '=', ".order().by(<V=X>,<dir2>).by(T.id).range(<i>,<k>)", 0}, {'V', '=', ".order().by(T.id).limit(<j>)", 0}, {'V', '=', ".order().by(T.id).skip(<j>)", 0},
@@ -104,7 +104,7 @@ var branches = []unit{
 	{'*', 'Z', ".path()", 0}, {'V', 'Z', ".out().path().by(<V=X>)", explodes}, {'V', 'Z', ".out().out().path().by('s').by(T.id)", explodes}, {'V', 'Z', ".outE().inV().path().by('s').by('w')", explodes},
 	{'V', 'Z', ".as('<a>').out().as('<b>').out().path().from('<a>').to('<b>')", explodes}, {'V', 'Z', ".match(__.as('a').out(<els>).as('b'),__.as('b').<io>(<els>).as('c')).select('a','c')", top | explodes},
 	{'V', 'Z', ".match(__.as('a').out().as('b'),__.not(__.as('b').out().as('a'))).select('a','b').by(T.id)", top | explodes}, {'V', 'Z', ".tree().by(T.id).count(Scope.local)", top},
-	{'V', 'N', ".count()", reduces}, {'E', 'N', ".count()", reduces}, {'Z', 'N', ".count()", reduces}, {'M', 'N', ".count()", reduces}, {'S', 'N', ".count()", reduces}, {'P', 'N', ".count()", reduces},
+	{'V', 'N', ".count().barrier()", reduces}, {'E', 'N', ".count().barrier()", reduces}, {'Z', 'N', ".count().barrier()", reduces}, {'M', 'N', ".count().barrier()", reduces}, {'S', 'N', ".count().barrier()", reduces}, {'P', 'N', ".count().barrier()", reduces},
 }
 
 var values = []unit{
@@ -122,10 +122,10 @@ var values = []unit{
 	{'C', 'C', ".concat(<s>)", top}, {'A', 'A', ".any(<pn>)", 0}, {'A', 'A', ".all(<pn>)", 0}, {'C', 'C', ".any(<ps>)", 0}, {'C', 'C', ".none(<ps>)", 0}, {'A', 'C', ".asString(Scope.local)", 0}, {'C', 'A', ".length(Scope.local)", 0}, {'A', 'A', ".asNumber(GType.DOUBLE)", top},
 	{'V', 'M', ".group().by(T.label).by(<V=X>.fold())", top | reduces}, {'V', 'M', ".group().by(T.label).by(__.count())", reduces}, {'V', 'Z', ".group().by(<V=X>).by(<V:*>.count())", reduces}, {'V', 'Z', ".group().by(<V=X>)", reduces}, {'V', 'Z', ".group().by('n').by('s')", reduces}, {'V', 'M', ".groupCount().by(T.label)", reduces},
 	{'V', 'Z', ".groupCount().by(<V=X>)", reduces}, {'V', 'Z', ".groupCount()", reduces}, {'E', 'Z', ".group().by(T.label).by('w')", reduces}, {'E', 'Z', ".group().by(T.label).by(__.values('w').sum())", reduces}, {'X', 'Z', ".groupCount()", reduces}, {'S', 'M', ".groupCount()", reduces},
-	{'V', 'Z', ".group('<a>').by(T.label)<V.V>.cap('<a>')", reduces}, {'V', 'M', ".groupCount('<a>').by(T.label)<V.V>.cap('<a>')", reduces}, {'V', 'U', ".aggregate('<a>').by(<V=X>)<V.V>.cap('<a>')", reduces}, {'N', 'U', ".aggregate('<a>').cap('<a>')", reduces}, {'V', 'U', ".local(aggregate('<a>'))<V.V>.cap('<a>')", top | reduces},
+	{'V', 'Z', ".group('<a>').by(T.label)<V.V>.cap('<a>')", top | reduces}, {'V', 'M', ".groupCount('<a>').by(T.label)<V.V>.cap('<a>')", top | reduces}, {'V', 'U', ".aggregate('<a>').by(<V=X>)<V.V>.cap('<a>')", top | reduces}, {'N', 'U', ".aggregate('<a>').cap('<a>')", top | reduces}, {'V', 'U', ".local(aggregate('<a>'))<V.V>.cap('<a>')", top | reduces},
 	{'M', 'Z', ".select('a')", 0}, {'M', 'Z', ".select('a','b')", 0}, {'M', 'Z', ".select(Column.keys)", 0}, {'M', 'Z', ".select(Column.values)", 0}, {'M', 'N', ".count(Scope.local)", 0}, {'M', 'Z', ".order(Scope.local).by(Column.keys)", 0}, {'N', 'N', ".sack(Operator.assign).sack()", top},
 	{'V', 'V', ".order().by(T.id)", orders}, {'V', 'V', ".order().by('s',<dir2>).by(T.id)", orders}, {'V', 'V', ".order().by(<V=X>,<dir2>).by(<V=N>).by(T.id,Order.desc)", orders}, {'E', 'E', ".order().by(T.label).by('w',<dir2>).by(T.id)", orders},
-	{'S', 'S', ".order()", orders}, {'S', 'S', ".order().by(Order.desc)", orders}, {'S', 'S', ".order().by(__.length()).by()", orders}, {'B', 'B', ".order()", orders}, {'Z', 'Z', ".dedup().count()", reduces}, {'N', 'N', ".fold(0,Operator.sum)", top | reduces}, {'N', 'Z', ".index()", top},
+	{'S', 'S', ".order()", orders}, {'S', 'S', ".order().by(Order.desc)", orders}, {'S', 'S', ".order().by(__.length()).by()", orders}, {'B', 'B', ".order()", orders}, {'Z', 'Z', ".dedup().count()", reduces}, {'N', 'Z', ".index()", top},
 }
 
 // singles have at most one result for each element.
