@@ -77,7 +77,7 @@ var filters = []unit{
 	{'V', '=', ".as('<a>')<V.V>.as('<b>').where('<a>',P.gte('<b>')).by('s').by('t')", top},
 	{'V', '=', ".aggregate('<a>')<V.V>.where(P.without('<a>'))", top}, {'V', '=', ".aggregate('<a>')<V.V>.where(P.within('<a>'))", top},
 	{'*', '=', ".dedup()", 0}, {'*', '=', ".identity()", 0}, {'*', '=', ".barrier()", 0}, {'*', '=', ".simplePath()", 0}, {'*', '=', ".cyclicPath()", 0},
-	{'V', '=', ".order().by(T.id).dedup().by(T.label)", 0}, {'V', '=', ".order().by('s').by(T.id).dedup().by('n')", 0}, {'V', '=', ".dedup().by(T.id)", 0},
+	{'V', '=', ".dedup().by(T.id)", 0},
 	{'V', '=', ".order().by(<V=X>,<dir2>).by(T.id).range(<i>,<k>)", 0}, {'V', '=', ".order().by(T.id).limit(<j>)", 0}, {'V', '=', ".order().by(T.id).skip(<j>)", 0},
 	{'V', '=', ".order().by(T.id,Order.desc).tail(<j>)", 0}, {'E', '=', ".order().by('w').by(T.id).limit(<j>)", 0}, {'E', '=', ".order().by(T.id).tail(<j>)", 0},
 	{'S', '=', ".order().limit(<j>)", 0}, {'S', '=', ".order().by(Order.desc).range(<i>,<k>)", 0}, {'N', '=', ".order().limit(<j>).math('_ + 0')", 0},
