@@ -68,7 +68,7 @@ func TestDifferential(t *testing.T) {
 		t.Skip("starts Gremlin Server")
 	}
 	p := &pair{tb: t, theirs: tinkerpop.Serve(t), ours: strings.Replace(serve(t), "ws://", "http://", 1)}
-	first, count := number(t, diffFirstVar, 1), number(t, diffCountVar, 20)
+	first, count := number(t, diffFirstVar, 1), number(t, diffCountVar, 12)
 	var end time.Time
 	if s := os.Getenv(diffForVar); s != "" {
 		d, err := time.ParseDuration(s)
@@ -86,7 +86,10 @@ func TestDifferential(t *testing.T) {
 			t.Errorf("%s=%d %s=1\n%s", diffFirstVar, seed, diffCountVar, bad.report(diff))
 		}
 	}
-	t.Logf("%d graphs, %d traversals; at %d of them both servers fail", seed-first, p.texts, p.failures)
+	t.Logf("%d graphs, %d traversals; at %d of them both servers fail, %d came late", seed-first, p.texts, p.failures, p.late)
+	if 2*(p.failures+p.late) > p.texts {
+		t.Error("too few of the traversals are compared")
+	}
 }
 
 func (c trial) report(diff string) string {
@@ -179,9 +182,10 @@ func (p *pair) compare(c trial) (diff string, failed bool) {
 
 // allowed are errors of TinkerPop's server that this one need not have. docs/gremlin.md lists them.
 var allowed = []string{
-	"cannot be cast to class java.", // P.within() with numbers of several types, max() of several types
-	"Division by zero!",             // of math(), which has infinity here
-	"/ by zero",                     // of substring() of an empty string
+	"cannot be cast to class ", // P.within() with numbers of several types, max() of several types, has() of what is no element
+	"evaluationTimeout",        // its optimizer does not always end
+	"Division by zero!",        // of math(), which has infinity here
+	"/ by zero",                // of substring() of an empty string
 	"does not support the replacement of local traversals",
 }
 

@@ -157,7 +157,7 @@ func (g *generator) step(at, to byte, n int) (unit, bool) {
 		}
 		switch {
 		case u.in != at && u.in != '*', u.flags&orders != 0, u.flags&untied != 0 && g.ties, u.flags&top != 0 && (g.nested > 0 || g.rnd.IntN(2) == 0):
-		case g.calm > 0 && (u.flags&reduces != 0 || forgets(u.text)), g.forgot && (strings.Contains(u.text, "ath()") || strings.Contains(u.text, "tree(")):
+		case g.calm > 0 && (u.flags&reduces != 0 || forgets(u.text)), (g.forgot || g.nested > 0) && (strings.Contains(u.text, "ath()") || strings.Contains(u.text, "tree(")):
 		case g.room <= 0 && u.flags&explodes != 0 && n > 0:
 		case n <= 0 && far >= distance[at][to], far > max(n, 3), far >= 100: // it does not lead there
 		case g.nested > 2 && strings.Contains(u.text, ":") && n > 0: // deep enough
