@@ -68,7 +68,7 @@ func TestDifferential(t *testing.T) {
 		t.Skip("starts Gremlin Server")
 	}
 	p := &pair{tb: t, theirs: tinkerpop.Serve(t), ours: strings.Replace(serve(t), "ws://", "http://", 1)}
-	first, count := number(t, diffFirstVar, 1), number(t, diffCountVar, 12)
+	first, count := number(t, diffFirstVar, 1), number(t, diffCountVar, 8)
 	var end time.Time
 	if s := os.Getenv(diffForVar); s != "" {
 		d, err := time.ParseDuration(s)
