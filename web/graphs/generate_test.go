@@ -182,7 +182,7 @@ func (g *generator) within(from, to byte, least int) chain {
 
 // forgets reports whether a unit keeps one of several traversers that are at the same place and came by different ways.
 func forgets(text string) bool {
-	return slices.ContainsFunc([]string{"dedup(", "limit(", "range(", "tail(", "skip("}, func(s string) bool { return strings.Contains(text, s) })
+	return slices.ContainsFunc([]string{"dedup(", "limit(", "range(", "tail(", "skip(", "match("}, func(s string) bool { return strings.Contains(text, s) })
 }
 
 // fill fills the holes of a unit.
