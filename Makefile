@@ -125,6 +125,7 @@ soak: build ## run every workload for SOAK (10m) and check it, then new simulati
 	SKERRY_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestFragmentation$$' ./engine/embedded
 	SKERRY_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestDropWithSubscribers$$' ./record
 	SKERRY_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSoakFaults$$' ./cli
+	SKERRY_DIFF_FOR=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestDifferential$$' ./web/graphs
 	SKERRY_GRAPH_OPS=1000000 go test -count=1 -timeout 0 -v -run '^TestConcurrent$$' ./graph
 
 .PHONY: plant

@@ -239,6 +239,7 @@ var law = map[string]may{
 	"ci/pgserver":        {code: "ci/daemon ci/ports github.com/jackc/pgx/v5"},
 	"ci/plant":           {},
 	"ci/ports":           {},
+	"ci/tinkerpop":       {code: "ci/daemon ci/ports"},
 	"ci/redisserver":     {code: "ci/daemon ci/eventually ci/ports"},
 	"ci/cassandraserver": {code: "ci/daemon ci/eventually ci/ports github.com/apache/cassandra-gocql-driver/v2"},
 	"ci/report":          {},

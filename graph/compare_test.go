@@ -40,7 +40,7 @@ func compareVertices(tx *Tx, m model) error {
 	n := 0
 	err := tx.Vertices(func(v *Vertex) error {
 		n++
-		want, ok := m.vertices[value.Hash(v.ElementID())]
+		want, ok := m.vertices[value.EqualHash(v.ElementID())]
 		if !ok {
 			return fmt.Errorf("there is a vertex %v", v.ElementID())
 		}
@@ -57,15 +57,15 @@ func compareVertices(tx *Tx, m model) error {
 		if err != nil {
 			return err
 		}
-		_, has := m.vertices[value.Hash(id)]
+		_, has := m.vertices[value.EqualHash(id)]
 		if s, isText := id.(string); isText && !has && digits(s) >= 0 {
-			_, has = m.vertices[value.Hash(digits(s))]
+			_, has = m.vertices[value.EqualHash(digits(s))]
 		}
 		if _, odd := id.(float64); has != ok && !odd || odd && ok {
 			return fmt.Errorf("Vertex(%#v) is %v, want %v", id, ok, has)
 		}
 		if ok {
-			if err := compareVertex(v, m.vertices[value.Hash(v.ElementID())]); err != nil {
+			if err := compareVertex(v, m.vertices[value.EqualHash(v.ElementID())]); err != nil {
 				return err
 			}
 		}
@@ -75,7 +75,7 @@ func compareVertices(tx *Tx, m model) error {
 
 // sameValue is value.Equal, with NaN the same as itself, and of the same type.
 func sameValue(a, b any) bool {
-	return value.Hash(a) == value.Hash(b) && value.TypeName(a) == value.TypeName(b)
+	return value.EqualHash(a) == value.EqualHash(b) && value.TypeName(a) == value.TypeName(b)
 }
 
 func compareVertex(v *Vertex, want modelVertex) error {
@@ -119,7 +119,7 @@ func compareVertex(v *Vertex, want modelVertex) error {
 // ids collects the hashes of elements' ids.
 type ids []string
 
-func (i *ids) add(id any) { *i = append(*i, value.Hash(id)) }
+func (i *ids) add(id any) { *i = append(*i, value.EqualHash(id)) }
 
 func (i ids) same(what string, want ids) error {
 	slices.Sort(i)
@@ -188,7 +188,7 @@ func compareAdjacent(tx *Tx, m model, v modelVertex, dir Direction, labels []str
 }
 
 func compareEdge(e *Edge, m model) error {
-	want, ok := m.edges[value.Hash(e.ElementID())]
+	want, ok := m.edges[value.EqualHash(e.ElementID())]
 	if !ok {
 		return fmt.Errorf("there is an edge %v", e.ElementID())
 	}
@@ -209,12 +209,12 @@ func compareEdge(e *Edge, m model) error {
 func compareIndex(tx *Tx, ix *Index, m model) error {
 	vals := func(kind value.Kind, id any, key string) (out []any) {
 		if kind == value.KindEdge {
-			if v, ok := m.edges[value.Hash(id)].props[key]; ok {
+			if v, ok := m.edges[value.EqualHash(id)].props[key]; ok {
 				out = append(out, v)
 			}
 			return out
 		}
-		for _, p := range m.vertices[value.Hash(id)].props {
+		for _, p := range m.vertices[value.EqualHash(id)].props {
 			if p.key == key {
 				out = append(out, p.val)
 			}

@@ -47,7 +47,7 @@ func newModel() model { return model{map[string]modelVertex{}, map[string]modelE
 func (m model) clone() model { return model{maps.Clone(m.vertices), maps.Clone(m.edges)} }
 
 func (m model) removeVertex(id any) {
-	delete(m.vertices, value.Hash(id))
+	delete(m.vertices, value.EqualHash(id))
 	maps.DeleteFunc(m.edges, func(_ string, e modelEdge) bool { return value.Equal(e.out, id) || value.Equal(e.in, id) })
 }
 
@@ -136,7 +136,7 @@ func (s *step) addVertex() error {
 	if s.r.IntN(4) == 0 {
 		labels = append(labels, "extra")
 	}
-	_, has := s.m.vertices[value.Hash(id)]
+	_, has := s.m.vertices[value.EqualHash(id)]
 	v, err := s.tx.AddVertex(labels, id)
 	if id != nil && has {
 		wantCode(s.t, "AddVertex", err, CodeExists)
@@ -148,7 +148,7 @@ func (s *step) addVertex() error {
 	if id != nil && !value.Equal(id, v.ElementID()) {
 		return fmt.Errorf("the vertex with the id %v has %v", id, v.ElementID())
 	}
-	h := value.Hash(v.ElementID())
+	h := value.EqualHash(v.ElementID())
 	if _, has := s.m.vertices[h]; has {
 		return fmt.Errorf("two vertices have the id %v", v.ElementID())
 	}
@@ -178,7 +178,7 @@ func (s *step) addEdge() error {
 		id = []any{"1-0-1-0", "9-2-1-2", "zz-2-3-4"}[s.r.IntN(3)] // as those that edges are given
 	}
 	label := []string{"knows", "likes"}[s.r.IntN(2)]
-	_, has := s.m.edges[value.Hash(id)]
+	_, has := s.m.edges[value.EqualHash(id)]
 	e, err := s.tx.AddEdge(label, out, in, id)
 	if id != nil && has {
 		wantCode(s.t, "AddEdge", err, CodeExists)
@@ -187,7 +187,7 @@ func (s *step) addEdge() error {
 	if err != nil {
 		return err
 	}
-	h := value.Hash(e.ElementID())
+	h := value.EqualHash(e.ElementID())
 	if _, has := s.m.edges[h]; has {
 		return fmt.Errorf("two edges have the id %v", e.ElementID())
 	}
@@ -267,7 +267,7 @@ func (s *step) set() error {
 		wantCode(s.t, "Set", err, CodeUnique)
 		return nil
 	}
-	s.m.vertices[value.Hash(m.id)] = after
+	s.m.vertices[value.EqualHash(m.id)] = after
 	return err
 }
 
@@ -293,7 +293,7 @@ func (s *step) setEdge() error {
 		err = e.Set(key, props[key])
 	}
 	m.props = props
-	s.m.edges[value.Hash(m.id)] = m
+	s.m.edges[value.EqualHash(m.id)] = m
 	return err
 }
 
@@ -308,7 +308,7 @@ func (s *step) removeProperty() error {
 	}
 	key := modelKeys[s.r.IntN(len(modelKeys))]
 	m.props = slices.DeleteFunc(slices.Clone(m.props), func(p modelProp) bool { return p.key == key })
-	s.m.vertices[value.Hash(m.id)] = m
+	s.m.vertices[value.EqualHash(m.id)] = m
 	return v.RemoveProperty(key)
 }
 
@@ -321,7 +321,7 @@ func (s *step) removeEdge() error {
 	if err != nil {
 		return err
 	}
-	delete(s.m.edges, value.Hash(m.id))
+	delete(s.m.edges, value.EqualHash(m.id))
 	return e.Remove()
 }
 

@@ -1,8 +1,8 @@
 // Package tinkerpop runs TinkerPop's feature files against a Gremlin server, with
-// the harness of its driver for Go.
+// the harness of its driver for Go, and TinkerPop's own server.
 //
-// It knows the jar with the features, and what the harness prints. It must not know
-// how the server answers.
+// It knows the jars, how the server is started, and what the harness prints. It must
+// not know how a server answers.
 package tinkerpop
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/skerrydb/skerry/ci/daemon"
 )
 
-// pom names the jar. ci/jars brings it.
+// pom names the jars. ci/jars brings them.
 //
 //go:embed pom.xml
 var pom []byte

@@ -74,7 +74,7 @@ func imported(t testing.TB, db *graph.DB, name string, src Source, o ImportOptio
 
 // typed returns a value with its type.
 func typed(v any) string {
-	return fmt.Sprintf("%s(%q)", value.TypeName(v), value.Hash(v))
+	return fmt.Sprintf("%s(%q)", value.TypeName(v), value.EqualHash(v))
 }
 
 func propsText(props []Property) string {

@@ -477,7 +477,10 @@ func (w *whereP) open(r *run, next sink) sink {
 		if w.start != "" {
 			var ok bool
 			var err error
-			if v, ok, err = r.selected(t, w.start, value.PopLast); err != nil || !ok {
+			if v, ok, err = r.selected(t, w.start, value.PopLast); err == nil && !ok {
+				err = unlabelled(w.start)
+			}
+			if err != nil {
 				return false, err
 			}
 		}
@@ -492,7 +495,7 @@ func (w *whereP) open(r *run, next sink) sink {
 			}
 			got, ok, err := r.selected(t, label, value.PopLast)
 			if err == nil && !ok {
-				err = errMissing
+				err = unlabelled(label)
 			}
 			if err != nil {
 				return nil, err
@@ -506,7 +509,12 @@ func (w *whereP) open(r *run, next sink) sink {
 	}).open(r, next)
 }
 
-var errMissing = fmt.Errorf("nothing has that label")
+var errMissing = fmt.Errorf("a by() has no value")
+
+// unlabelled: where() asks for a label that nothing has.
+func unlabelled(label string) error {
+	return fmt.Errorf("the label %q is neither in the path nor a side effect", label)
+}
 
 func notMissing(err error) error {
 	if err == errMissing {

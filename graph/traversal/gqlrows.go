@@ -58,7 +58,7 @@ func (s *describer) returned(o *rows, found []value.Element) error {
 	if !o.grouped() {
 		return o.add(row)
 	}
-	h := value.Hash(key)
+	h := value.EqualHash(key)
 	g := o.groups[h]
 	if g == nil {
 		if err := o.r.hold(1); err != nil {
@@ -80,7 +80,7 @@ func (s *describer) returned(o *rows, found []value.Element) error {
 
 func (o *rows) add(row *value.Map) error {
 	if o.q.Distinct {
-		h := value.Hash(row)
+		h := value.EqualHash(row)
 		if o.seen[h] {
 			return nil
 		}

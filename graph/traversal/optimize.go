@@ -1,6 +1,8 @@
 package traversal
 
 import (
+	"slices"
+
 	"github.com/skerrydb/skerry/graph/value"
 )
 
@@ -54,11 +56,13 @@ func idsAsked(tests []*hasTest) ([]any, bool) {
 		if t.token == nil || *t.token != value.ID || t.pred.name != "eq" && t.pred.name != "within" {
 			continue
 		}
-		set := &value.Set{}
+		ids := []any{}
 		for _, id := range t.pred.args {
-			set.Add(id)
+			if !slices.ContainsFunc(ids, func(other any) bool { return value.Equal(id, other) }) {
+				ids = append(ids, id)
+			}
 		}
-		return set.Items(), true
+		return ids, true
 	}
 	return nil, false
 }

@@ -23,6 +23,8 @@ func makeCount(_ *builder, c *callInfo) (kernel, traits, error) {
 			switch x := t.val.(type) {
 			case *value.Map:
 				return int64(x.Len()), true, nil
+			case *value.Tree:
+				return int64(len(x.Nodes)), true, nil
 			case *value.Path:
 				return int64(len(x.Objects)), true, nil
 			}
@@ -89,8 +91,12 @@ func (s *summing) add(t traverser) error {
 		if value.IsNaN(t.val) && value.IsNumber(s.val) {
 			return nil
 		}
+		best, other := s.val, t.val
 		if c := value.Order(t.val, s.val); (c < 0) == (s.name == "min") && c != 0 {
-			s.val = t.val
+			best, other = other, best
+		}
+		if s.val = best; value.IsNumber(best) && value.IsNumber(other) {
+			s.val = value.Widen(best, other) // the type does not depend on which number it is
 		}
 		return nil
 	}

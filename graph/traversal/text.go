@@ -36,7 +36,7 @@ func stringSteps() map[string]func(s string, args []any) any {
 		"replace": func(s string, args []any) any {
 			from, ok := args[0].(string)
 			to, also := args[1].(string)
-			if !ok || !also {
+			if !ok || !also || from == "" {
 				return s
 			}
 			return strings.ReplaceAll(s, from, to)
@@ -52,12 +52,14 @@ func split(s string, args []any) any {
 	switch {
 	case !ok:
 		parts = strings.Fields(s)
-	default:
+	case s != "":
 		parts = strings.Split(s, sep)
 	}
 	out := value.List{}
-	for _, p := range parts {
-		out = append(out, p)
+	for i, p := range parts {
+		if p != "" || i == len(parts)-1 { // TinkerPop keeps only the last of those that are empty
+			out = append(out, p)
+		}
 	}
 	return out
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Hash returns text that is the same for two values if and only if they are the
-// same to dedup, group, sets and keys of maps: as by Equal, with NaN the same as
-// itself. It is not stored.
+// same to dedup, group, sets and keys of maps: as by Equal, but with numbers of
+// different types not the same, and NaN the same as itself. It is not stored.
 func Hash(v any) string {
 	switch x := v.(type) {
 	case string:
@@ -22,8 +22,11 @@ func Hash(v any) string {
 	case int64:
 		return integerHash(x)
 	}
-	return string(appendHash(nil, v))
+	return string(appendHash(nil, v, true))
 }
+
+// EqualHash is Hash with numbers of different types the same if they are equal.
+func EqualHash(v any) string { return string(appendHash(nil, v, false)) }
 
 func integerHash(n int64) string {
 	var buf [21]byte
@@ -31,9 +34,10 @@ func integerHash(n int64) string {
 }
 
 // AppendHash appends Hash(v) to b.
-func AppendHash(b []byte, v any) []byte { return appendHash(b, v) }
+func AppendHash(b []byte, v any) []byte { return appendHash(b, v, true) }
 
-func appendHash(b []byte, v any) []byte {
+// appendHash appends Hash(v) if typed is true, or EqualHash(v).
+func appendHash(b []byte, v any, typed bool) []byte {
 	switch x := v.(type) {
 	case nil:
 		return append(b, '0')
@@ -42,7 +46,10 @@ func appendHash(b []byte, v any) []byte {
 	case string:
 		return append(append(b, 's'), x...)
 	case int8, int16, int32, int64, *big.Int, float32, float64, Decimal:
-		return append(b, numberHash(x)...)
+		if b = append(b, numberHash(x)...); typed {
+			b = append(b, typeMark(x)...)
+		}
+		return b
 	case Char:
 		return append(append(b, 'c'), string(x)...)
 	case UUID:
@@ -58,60 +65,60 @@ func appendHash(b []byte, v any) []byte {
 	case Stored:
 		return x.AppendHash(b)
 	case *Vertex:
-		return appendHash(append(b, 'V'), x.ID)
+		return appendHash(append(b, 'V'), x.ID, false)
 	case *Edge:
-		return appendHash(append(b, 'E'), x.ID)
+		return appendHash(append(b, 'E'), x.ID, false)
 	case *VertexProperty:
-		return appendHash(append(b, 'P'), x.ID)
+		return appendHash(append(b, 'P'), x.ID, false)
 	case *Property:
-		return part(part(append(b, 'p'), x.Key), x.Val) // whatever it is of
+		return part(part(append(b, 'p'), x.Key, typed), x.Val, typed) // whatever it is of
 	case Entry:
-		return part(part(append(b, 'n'), x.Key), x.Val)
+		return part(part(append(b, 'n'), x.Key, typed), x.Val, typed)
 	}
-	return appendCollection(b, v)
+	return appendCollection(b, v, typed)
 }
 
 // part appends a value with its length, so that two lists of parts never look
 // the same.
-func part(b []byte, v any) []byte {
+func part(b []byte, v any, typed bool) []byte {
 	at := len(b)
-	b = appendHash(append(b, 0, 0, 0, 0), v)
+	b = appendHash(append(b, 0, 0, 0, 0), v, typed)
 	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
 	return b
 }
 
-func appendCollection(b []byte, v any) []byte {
+func appendCollection(b []byte, v any, typed bool) []byte {
 	switch x := v.(type) {
 	case List, *BulkSet:
 		b = append(b, 'l')
 		for _, item := range Items(x) {
-			b = part(b, item)
+			b = part(b, item, typed)
 		}
 	case *Path:
 		b = append(b, 'h')
 		for i, item := range x.Objects {
-			b = part(b, item)
-			b = part(b, strings.Join(x.Labels[i], "\x00"))
+			b = part(b, item, typed)
+			b = part(b, strings.Join(x.Labels[i], "\x00"), typed)
 		}
 	case *Set:
 		b = append(b, 'z')
-		keys := make([]string, 0, len(x.index))
-		for k := range x.index {
-			keys = append(keys, k)
+		keys := make([]string, 0, len(x.items))
+		for _, item := range x.items {
+			keys = append(keys, string(appendHash(nil, item, typed)))
 		}
 		b = appendSorted(b, keys)
 	case *Map:
 		b = append(b, 'm')
 		keys := make([]string, 0, len(x.entries))
 		for _, e := range x.entries {
-			keys = append(keys, string(part(part(nil, e.Key), e.Val)))
+			keys = append(keys, string(part(part(nil, e.Key, typed), e.Val, typed)))
 		}
 		b = appendSorted(b, keys)
 	case *Tree:
 		b = append(b, 'r')
 		keys := make([]string, 0, len(x.Nodes))
 		for _, n := range x.Nodes {
-			keys = append(keys, string(part(part(nil, n.Val), n.Below)))
+			keys = append(keys, string(part(part(nil, n.Val, typed), n.Below, typed)))
 		}
 		b = appendSorted(b, keys)
 	default:
@@ -123,9 +130,30 @@ func appendCollection(b []byte, v any) []byte {
 func appendSorted(b []byte, keys []string) []byte {
 	slices.Sort(keys)
 	for _, k := range keys {
-		b = part(b, k)
+		b = part(b, k, false)
 	}
 	return b
+}
+
+// typeMark returns what tells a number's type. That of int64 is "": ids are of that type.
+func typeMark(v any) string {
+	switch v.(type) {
+	case int8:
+		return "b"
+	case int16:
+		return "s"
+	case int32:
+		return "i"
+	case *big.Int:
+		return "n"
+	case float32:
+		return "f"
+	case float64:
+		return "d"
+	case Decimal:
+		return "m"
+	}
+	return ""
 }
 
 // maxInt64Digits is how many digits the largest int64 has.

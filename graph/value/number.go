@@ -225,6 +225,26 @@ func Calc(op *Operation, a, b any) (any, error) {
 	}
 }
 
+// Widen returns the number a in the type that a computation with the number b has.
+func Widen(a, b any) any {
+	c := common(classOf(a), classOf(b))
+	switch f, _ := Float(a); {
+	case c == classOf(a):
+		return a
+	case c <= classLong:
+		n, _ := Int(a)
+		return fit(n, c)
+	case c == classBig:
+		return bigOf(a)
+	case c == classDecimal && finite(a):
+		return toDecimal(a)
+	case c == classFloat:
+		return float32(f)
+	default:
+		return f
+	}
+}
+
 func finite(v any) bool {
 	f, ok := Float(v)
 	if _, isDecimal := v.(Decimal); isDecimal {

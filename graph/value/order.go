@@ -204,7 +204,7 @@ func Equal(a, b any) bool {
 			return x == y
 		}
 	}
-	return !hasNaN(a) && !hasNaN(b) && Hash(a) == Hash(b)
+	return !hasNaN(a) && !hasNaN(b) && EqualHash(a) == EqualHash(b)
 }
 
 // hasNaN reports whether v is NaN or a collection with it.

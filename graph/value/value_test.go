@@ -67,13 +67,13 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestEqualAndHash checks that equal values have the same hash, and are equal in
-// order, and that a value equals itself unless it is or has NaN.
+// TestEqualAndHash checks that equal values have the same hash but for the types of
+// numbers, and are equal in order, and that a value equals itself unless it is or has NaN.
 func TestEqualAndHash(t *testing.T) {
 	r := seed.Rand(t)
 	for range 5_000 {
 		a, b := some(r, 0), some(r, 0)
-		equal, same := Equal(a, b), Hash(a) == Hash(b)
+		equal, same := Equal(a, b), EqualHash(a) == EqualHash(b)
 		if equal && !same || same && !equal && !hasNaN(a) {
 			t.Fatalf("%#v and %#v are equal: %v, and have the same hash: %v", a, b, equal, same)
 		}
@@ -83,11 +83,52 @@ func TestEqualAndHash(t *testing.T) {
 		if IsNumber(a) && IsNumber(b) && !same && Order(a, b) == 0 {
 			t.Fatalf("%#v and %#v are the same in order, and have different hashes", a, b)
 		}
+		if Hash(a) == Hash(b) && !same {
+			t.Fatalf("%#v and %#v have the same Hash, and different ones of EqualHash", a, b)
+		}
 		if Equal(a, a) == hasNaN(a) {
 			t.Fatalf("%#v equals itself: %v", a, Equal(a, a))
 		}
 		if string(AppendHash([]byte("x"), a)) != "x"+Hash(a) {
 			t.Fatalf("AppendHash of %#v is not Hash", a)
+		}
+	}
+}
+
+// TestNumberTypes: numbers that differ only in their types are equal, and not the same.
+func TestNumberTypes(t *testing.T) {
+	ones := []any{int8(1), int16(1), int32(1), int64(1), big.NewInt(1), float32(1), 1.0, Decimal{big.NewInt(10), 1}}
+	set := NewSet(ones...)
+	if set.Len() != len(ones) {
+		t.Errorf("%d of %d are in the set", set.Len(), len(ones))
+	}
+	for i, a := range ones {
+		for j, b := range ones {
+			for _, pair := range [][2]any{{a, b}, {List{"x", a}, List{"x", b}}, {NewSet(a), NewSet(b)}, {MapOf("k", a), MapOf("k", b)}} {
+				if !Equal(pair[0], pair[1]) {
+					t.Errorf("%#v and %#v are not equal", pair[0], pair[1])
+				}
+				if (Hash(pair[0]) == Hash(pair[1])) != (i == j) {
+					t.Errorf("%#v and %#v are the same: %v", pair[0], pair[1], i != j)
+				}
+			}
+		}
+	}
+	if !Equal(&Vertex{ID: int32(1)}, &Vertex{ID: int64(1)}) || Hash(&Vertex{ID: int32(1)}) != Hash(&Vertex{ID: int64(1)}) {
+		t.Error("vertices are not the same by the value of their ids")
+	}
+}
+
+// TestWiden: a number gets the type that its sum with another one would have.
+func TestWiden(t *testing.T) {
+	ones := []any{int8(1), int16(1), int32(1), int64(1), big.NewInt(1), float32(1), 1.0, Decimal{big.NewInt(1), 0}}
+	zeros := []any{int8(0), int16(0), int32(0), int64(0), new(big.Int), float32(0), 0.0, Decimal{new(big.Int), 0}}
+	for _, a := range ones {
+		for _, b := range zeros {
+			want, err := Calc(Add, a, b)
+			if got := Widen(a, b); err != nil || TypeName(got) != TypeName(want) || !Equal(got, a) {
+				t.Errorf("%#v beside %#v is %#v, want %#v, %v", a, b, got, want, err)
+			}
 		}
 	}
 }
@@ -194,7 +235,7 @@ func TestCalcInts(t *testing.T) {
 
 func TestCollections(t *testing.T) {
 	s := NewSet(int32(1), 1.0, "a", math.NaN(), math.NaN())
-	if s.Len() != 3 || !s.Has(int64(1)) || s.Has("b") {
+	if s.Len() != 4 || !s.Has(1.0) || s.Has(int64(1)) || s.Has("b") {
 		t.Errorf("the set is %s", Text(s))
 	}
 	m := MapOf("b", 1.0, "a", 2.0, "b", 3.0)
