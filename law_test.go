@@ -217,7 +217,7 @@ var law = map[string]may{
 	"examples/picture":       {},
 	"examples/people":        {code: ". engine examples/picture graph graph/graphson graph/traversal graph/value web web/view", tests: "engine/embedded examples/browsertest graph/gremlin webtest"},
 	"examples/people/server": {code: ". cli cli/verb examples/people", tests: "engine/embedded examples/exampletest"},
-	"examples/fraud":         {code: ". engine examples/picture graph graph/traversal graph/value kv proc web web/view", tests: "engine/embedded examples/browsertest graph/gremlin webtest"},
+	"examples/fraud":         {code: ". engine examples/picture graph graph/traversal graph/value kv proc web web/calls web/view", tests: "engine/embedded examples/browsertest graph/gremlin webtest"},
 	"examples/fraud/server":  {code: "cli examples/fraud"},
 
 	"examples/gotro":        {code: ". engine record record/schema record/value session web web/view", tests: "engine/embedded examples/exampletest"},

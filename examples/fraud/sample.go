@@ -51,15 +51,15 @@ func NewSample(seed uint64) *Sample {
 		s.chain(r, append(ring, ring[0]), hop{})
 		for k, account := range ring[1:] {
 			if device[account] = fmt.Sprintf("phone-%d", i+1); k%2 == 1 {
-				card[account] = fmt.Sprintf("card-%d", i+1)
+				card[account] = fmt.Sprintf("visa-%d", i+1)
 			}
 		}
 	}
 	s.innocent(r, take)
 	couple := take(2) // who share a card
-	card[couple[0]], card[couple[1]] = "card-couple", "card-couple"
+	card[couple[0]], card[couple[1]] = "visa-couple", "visa-couple"
 	for i, p := range person {
-		s.open(p, "Person "+p[2:], or(device[p], fmt.Sprintf("own-phone-%d", i+1)), or(card[p], fmt.Sprintf("own-card-%d", i+1)), 5_000_000)
+		s.open(p, "Person "+p[2:], or(device[p], fmt.Sprintf("phone-own-%d", i+1)), or(card[p], fmt.Sprintf("visa-own-%d", i+1)), 5_000_000)
 	}
 	s.ordinary(r, person)
 	slices.SortStableFunc(s.Transfers, func(a, b Past) int { return int(b.Ago - a.Ago) })

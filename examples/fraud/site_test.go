@@ -18,7 +18,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	b := start(t).Browser()
 	home := b.Get("/").Expect(200, "There are no accounts yet").Lacks("Shared devices")
-	home = home.Submit(`form[action=/sample]`).ExpectPath("/").Expect(200, "3 rings among 87 accounts and 600 transfers.", "card-couple", "Groups").Lacks("Load the sample", "—")
+	home = home.Submit(`form[action=/sample]`).ExpectPath("/").Expect(200, "3 rings among 87 accounts and 600 transfers.", "visa-couple", "Groups").Lacks("Load the sample", "—")
 	b.Post("/sample").ExpectPath("/").Expect(200, "87 accounts and 600 transfers") // once is enough
 	cards := home.All(".card")
 	if len(cards) != 3 {

@@ -1,6 +1,6 @@
-// Package picture draws small networks as SVG: names on a circle, arrows between them, and what they share in the middle.
+// Package picture draws small networks as SVG: names on an ellipse, arrows between them, and what they share in the middle.
 //
-// It knows circles, curves and text. It must not know graphs, or what the names stand for.
+// It knows ellipses, curves and text. It must not know graphs, or what the names stand for.
 package picture
 
 import (
@@ -12,15 +12,17 @@ import (
 
 // The size of a picture, in its own units. On a phone one unit is a little less than a pixel.
 const (
-	width, height = 400.0, 400.0
-	radius        = 145.0 // of the circle
-	bend          = 0.16  // how far an arrow bends, as a part of its length
-	pill          = 30.0  // the height of the shape around a name
-	letter        = 7.6   // the width of a letter
-	head          = 9.0   // the length of an arrow's head
+	width, height = 400.0, 480.0
+	wide, high    = 140.0, 195.0 // of the ellipse, from its centre: upright, since labels are wide
+	bend          = 0.14         // how far an arrow bends, as a part of its length
+	pill          = 32.0         // the height of the shape around a name
+	letter        = 8.2          // the width of a letter
+	head          = 10.0         // the length of an arrow's head
+	line          = 17.0         // between lines of text
+	margin        = 36.0         // above and below everything
 )
 
-// Picture is what is drawn. Names that are not in the middle stand on a circle in their order, clockwise from the top.
+// Picture is what is drawn. Names that are not in the middle stand on an ellipse in their order, clockwise from the top.
 type Picture struct {
 	ID     string // begins the ids of its elements, which must differ from those of other pictures on a page
 	Title  string
@@ -46,7 +48,7 @@ type Arrow struct {
 type Line struct{ From, To int }
 
 // style is for pictures that are files. On pages, the style sheet of the application has these rules.
-const style = `text { font: 13px system-ui, sans-serif; text-anchor: middle; fill: #1b1f24; stroke: #fff; stroke-width: 4px; paint-order: stroke }
+const style = `text { font: 14px system-ui, sans-serif; text-anchor: middle; fill: #1b1f24; stroke: #fff; stroke-width: 4px; paint-order: stroke }
 .name text { font-weight: 600; stroke: none } .name rect { fill: #e8eefc; stroke: #2f5bd0; stroke-width: 1.5 }
 .middle rect { fill: #fff3d6; stroke: #8a5a00 } .arrow path { fill: none; stroke: #2f5bd0; stroke-width: 2 } .arrow polygon { fill: #2f5bd0 }
 .line { stroke: #8a5a00; stroke-width: 1.5; stroke-dasharray: 5 4 } .ground { fill: #fff }
@@ -55,7 +57,7 @@ const style = `text { font: 13px system-ui, sans-serif; text-anchor: middle; fil
 
 // File returns the picture as a file, which has its own colors, for light and for dark.
 func (p Picture) File() string {
-	return p.svg(` xmlns="http://www.w3.org/2000/svg"`, "<style>\n"+style+"\n</style>\n<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n")
+	return p.svg(` xmlns="http://www.w3.org/2000/svg"`, "<style>\n"+style+"\n</style>\n<rect class=\"ground\" y=\"-999\" width=\"400\" height=\"2000\"/>\n")
 }
 
 // Inline returns the picture as a part of a page, which must have rules for its classes: name, middle, arrow and line.
@@ -64,17 +66,25 @@ func (p Picture) Inline() string { return p.svg(` class="picture"`, "") }
 func (p Picture) svg(attributes, first string) string {
 	var b strings.Builder
 	id := html.EscapeString(p.ID)
-	fmt.Fprintf(&b, `<svg%s viewBox="0 0 %.0f %.0f" role="img" aria-labelledby="%s-title %s-about">`+"\n", attributes, width, height, id, id)
-	fmt.Fprintf(&b, "<title id=\"%s-title\">%s</title>\n<desc id=\"%s-about\">%s</desc>\n%s", id, html.EscapeString(p.Title), id, html.EscapeString(p.About), first)
 	at := p.places()
+	curves := make([]curve, len(p.Arrows))
+	top, bottom := height/2, height/2
+	for i, a := range p.Arrows {
+		curves[i] = bow(at[a.From], at[a.To], p.Names[a.From].width(), p.Names[a.To].width())
+		top, bottom = min(top, curves[i].point(0.5).y), max(bottom, curves[i].point(0.5).y)
+	}
+	for _, a := range at {
+		top, bottom = min(top, a.y), max(bottom, a.y)
+	}
+	top, bottom = math.Floor(top-margin), math.Ceil(bottom+margin)
+	fmt.Fprintf(&b, `<svg%s viewBox="0 %.0f %.0f %.0f" role="img" aria-labelledby="%s-title %s-about">`+"\n", attributes, top, width, bottom-top, id, id)
+	fmt.Fprintf(&b, "<title id=\"%s-title\">%s</title>\n<desc id=\"%s-about\">%s</desc>\n%s", id, html.EscapeString(p.Title), id, html.EscapeString(p.About), first)
 	for _, l := range p.Lines {
 		from, to := at[l.From], at[l.To]
 		fmt.Fprintf(&b, `<line class="line" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`+"\n", from.x, from.y, to.x, to.y)
 	}
-	curves := make([]curve, len(p.Arrows))
-	for i, a := range p.Arrows {
-		curves[i] = bow(at[a.From], at[a.To], p.Names[a.From].width(), p.Names[a.To].width())
-		curves[i].draw(&b)
+	for _, c := range curves {
+		c.draw(&b)
 	}
 	for i, n := range p.Names {
 		n.draw(&b, at[i])
@@ -102,8 +112,8 @@ func (p Picture) places() []point {
 			continue
 		}
 		angle := 2*math.Pi*float64(i)/float64(around) - math.Pi/2
-		at[k].x += radius * math.Cos(angle)
-		at[k].y += radius * math.Sin(angle)
+		at[k].x += wide * math.Cos(angle)
+		at[k].y += high * math.Sin(angle)
 		i++
 	}
 	return at
@@ -118,13 +128,13 @@ func (n Name) draw(b *strings.Builder, at point) {
 	}
 	w := n.width()
 	fmt.Fprintf(b, `<g class="%s"><rect x="%.1f" y="%.1f" width="%.1f" height="%.0f" rx="%.0f"/><text x="%.1f" y="%.1f">%s</text></g>`+"\n",
-		class, at.x-w/2, at.y-pill/2, w, pill, pill/2, at.x, at.y+4.5, html.EscapeString(n.Text))
+		class, at.x-w/2, at.y-pill/2, w, pill, pill/2, at.x, at.y+5, html.EscapeString(n.Text))
 }
 
 // labels writes lines of text around a point.
 func labels(b *strings.Builder, at point, lines []string) {
 	for i, text := range lines {
-		y := at.y + 4.5 + 16*(float64(i)-float64(len(lines)-1)/2)
+		y := at.y + 5 + line*(float64(i)-float64(len(lines)-1)/2)
 		fmt.Fprintf(b, `<text class="label" x="%.1f" y="%.1f">%s</text>`+"\n", at.x, y, html.EscapeString(text))
 	}
 }
@@ -135,7 +145,7 @@ type curve struct {
 	from, to float64 // the part that is outside of the names
 }
 
-// bow returns the curve of an arrow, which bends to its left: on a circle, outwards if it leads clockwise. Arrows there
+// bow returns the curve of an arrow, which bends to its left: on the ellipse, outwards if it leads clockwise. Arrows there
 // and back are not drawn over each other.
 func bow(a, b point, widthA, widthB float64) curve {
 	dx, dy := b.x-a.x, b.y-a.y
