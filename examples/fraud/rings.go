@@ -24,7 +24,7 @@ const (
 	Window      = 3 * 24 * time.Hour // from the first transfer to the last
 )
 
-// maxRings is how many rings are looked for.
+// maxRings is how many rings are looked for. The search ends when it has found them.
 const maxRings = 100
 
 // Transfer is an edge of the graph.
@@ -118,7 +118,7 @@ func rings(ctx context.Context, q traversal.Query, all []Shared) (list []Ring, e
 		InV().Or(home, __.SimplePath().From("start"))
 	q = q.As("last").InV().
 		Repeat(next).Until(__.Or(home, __.Step("loops").Is(MaxAccounts-1))).
-		Where(traversal.Within("start")).Limit(maxRings).Path().From("start")
+		Where(traversal.Within("start")).Path().From("start")
 	for p, err := range traversal.Results[*value.Path](ctx, q) {
 		if err != nil {
 			return nil, err
@@ -131,6 +131,9 @@ func rings(ctx context.Context, q traversal.Query, all []Shared) (list []Ring, e
 		if len(r.Transfers) >= MinAccounts && last.At.Sub(first.At) <= Window && last.Cents*100 >= first.Cents*LeastShare {
 			r.Shared = among(r.Accounts(), all)
 			list = append(list, r)
+		}
+		if len(list) == maxRings {
+			break
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Ring) int { return a.Transfers[0].At.Compare(b.Transfers[0].At) })

@@ -1,6 +1,7 @@
 package fraud_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -207,5 +208,35 @@ func TestPicture(t *testing.T) {
 		t.Errorf("ring.svg differs; go test ./examples/fraud -rewrite writes it anew:\n%s", got)
 	} else if err := os.WriteFile("ring.svg", []byte(got), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestManyRings: the search ends at 100 rings, and ways that are no rings do not count.
+func TestManyRings(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for _, a := range []string{"a", "b", "c", "d"} {
+		expect(t, b, fraud.Open, fraud.OpenIn{Account: a}, 0, "", "")
+	}
+	start, n := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), 0
+	if _, err := b.db.Update(t.Context(), graph.Default, func(tx *graph.Tx) error {
+		for _, way := range []string{"ad", "da", "ab", "bc", "ca"} {
+			for range 5 {
+				from, _, err1 := tx.Vertex(way[:1])
+				to, _, err2 := tx.Vertex(way[1:])
+				e, err3 := tx.AddEdge("transfer", from, to, fmt.Sprintf("T%d", n))
+				if err := errors.Join(err1, err2, err3, e.Set("cents", int64(fraud.LeastCents)), e.Set("at", start.Add(time.Duration(n)*time.Minute))); err != nil {
+					return err
+				}
+				n++
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := fraud.Find(t.Context(), b.db)
+	if err != nil || len(f.Rings) != 100 {
+		t.Errorf("%d rings of 125, %v, want 100", len(f.Rings), err)
 	}
 }
