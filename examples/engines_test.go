@@ -344,12 +344,32 @@ func TestBlogOnEngines(t *testing.T) {
 	})
 }
 
+// TestFraudOnEngines: the rings of a sample and one of new transfers are found, and are there after the server was killed.
+func TestFraudOnEngines(t *testing.T) {
+	onEngines(t, "fraud", func(r *running) {
+		shows := func(text string) {
+			r.t.Helper()
+			if status, page := r.ask("/", "", "Accept", "text/html"); status != http.StatusOK || !strings.Contains(page, text) {
+				r.t.Errorf("the page must have %q: %d\n%s", text, status, page)
+			}
+		}
+		r.call(nil, "sample", `{"seed":1}`)
+		shows("3 rings among 87 accounts and 600 transfers.")
+		for _, way := range [][2]string{{"C-1", "C-2"}, {"C-2", "C-3"}, {"C-3", "C-1"}} {
+			r.call(nil, "transfer", fmt.Sprintf(`{"from":%q,"to":%q,"cents":250000}`, way[0], way[1]))
+		}
+		r.want(http.StatusUnprocessableEntity, nil, "/api/call/transfer", `{"from":"C-1","to":"nobody","cents":250000}`)
+		r.again(syscall.SIGKILL)
+		shows("4 rings among 87 accounts and 603 transfers.")
+	})
+}
+
 // TestEnginesRefused: on a Redis Cluster, whose transactions are over the keys of one slot, the examples do not start,
 // and name the promise that is missing.
 func TestEnginesRefused(t *testing.T) {
 	t.Parallel()
 	at := "redis+cluster://" + redisserver.Cluster(t, 1)[0].Addr()
-	for example, capability := range map[string]string{"bank": "proc", "voter": "proc", "todo": "proc", "blog": "records"} {
+	for example, capability := range map[string]string{"bank": "proc", "voter": "proc", "todo": "proc", "blog": "records", "fraud": "proc"} {
 		cmd := exec.CommandContext(t.Context(), program(t, example+"/server"), "serve", "--engine", at, "--http", "127.0.0.1:0", "--resp", "off", "--admin", "off")
 		out, err := cmd.CombinedOutput()
 		if want := capability + " needs transactions over all keys, which this engine does not promise [unsupported]"; err == nil || !strings.Contains(string(out), want) {

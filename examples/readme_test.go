@@ -44,7 +44,7 @@ func matches(t *testing.T, got, want string) bool {
 func TestReadmes(t *testing.T) {
 	t.Parallel()
 	need(t, "bash", "curl", "redis-cli")
-	for _, example := range []string{"voter", "bank", "todo", "blog"} {
+	for _, example := range []string{"voter", "bank", "todo", "blog", "fraud"} {
 		t.Run(example, func(t *testing.T) {
 			t.Parallel()
 			list := steps(t, example+"/README.md")
