@@ -179,9 +179,9 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth cache engine feed gate graph keyspace kv mail proc record record/keys record/schema resp series session transfer web web/acme web/api web/gremlin web/graphs web/hostname web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
+	".": {code: "auth cache engine feed gate graph graph/files keyspace kv mail proc record record/keys record/schema resp series session transfer web web/acme web/api web/gremlin web/graphs web/hostname web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis web/problem web/view"},
 	"cli": {
-		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/cassandra engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
+		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/cassandra engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis graph graph/files journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
 		tests: "auth ci/cassandraserver ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/verb":        {code: ". engine engine/embedded proc series suggest web/api github.com/BurntSushi/toml"},
@@ -239,7 +239,6 @@ var law = map[string]may{
 	"ci/eventually":      {},
 	"ci/npm":             {},
 	"ci/pip":             {},
-	"ci/tinkerpop":       {code: "ci/daemon"},
 	"ci/logbuf":          {},
 	"ci/oidcprovider":    {},
 	"ci/pgserver":        {code: "ci/daemon ci/ports github.com/jackc/pgx/v5"},
