@@ -379,8 +379,7 @@ func makeBranch(b *builder, c *callInfo) (kernel, traits, error) {
 		for _, o := range opts {
 			ok := o.meets(v)
 			if o.plan != nil {
-				moved := t
-				moved.val = v
+				moved := r.alone(t, v)
 				var err error
 				if ok, err = r.test(o.plan, moved); err != nil {
 					return nil, false, err

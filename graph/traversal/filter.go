@@ -466,8 +466,7 @@ func (w *whereP) open(r *run, next sink) sink {
 			}
 			m := w.bys[at%len(w.bys)]
 			at++
-			moved := t
-			moved.val = v
+			moved := r.alone(t, v)
 			out, ok, err := m.value(r, moved)
 			if err == nil && !ok {
 				err = errMissing
@@ -546,8 +545,7 @@ func makeSimplePath(b *builder, c *callInfo) (kernel, traits, error) {
 		for i, n := range part.nodes(t.path) {
 			v := n.val
 			if len(bys) > 0 {
-				moved := t
-				moved.val = v
+				moved := r.alone(t, v)
 				var ok bool
 				var err error
 				if v, ok, err = bys[i%len(bys)].value(r, moved); err != nil {

@@ -85,8 +85,7 @@ func makePath(b *builder, c *callInfo) (kernel, traits, error) {
 		for i, n := range part.nodes(t.path) {
 			v := n.val
 			if len(bys) > 0 {
-				moved := t
-				moved.val = v
+				moved := r.alone(t, v)
 				var ok bool
 				var err error
 				if v, ok, err = bys[i%len(bys)].value(r, moved); err != nil || !ok {
@@ -169,8 +168,7 @@ func makeSelect(b *builder, c *callInfo) (kernel, traits, error) {
 				return nil, false, err
 			}
 			if len(bys) > 0 {
-				moved := t
-				moved.val = v
+				moved := r.alone(t, v)
 				if v, ok, err = bys[i%len(bys)].value(r, moved); err != nil || !ok {
 					return nil, false, err
 				}
@@ -285,8 +283,7 @@ func makeTree(b *builder, c *callInfo) (kernel, traits, error) {
 		for i, n := range nodes(t.path) {
 			v := n.val
 			if len(bys) > 0 {
-				moved := t
-				moved.val = v
+				moved := r.alone(t, v)
 				var ok bool
 				var err error
 				if v, ok, err = bys[i%len(bys)].value(r, moved); err != nil {

@@ -340,8 +340,7 @@ func (m *valueMap) value(r *run, t traverser) (any, bool, error) {
 			v = found[key][0]
 		}
 		if len(m.bys) > 0 {
-			moved := t
-			moved.val = v
+			moved := r.alone(t, v)
 			var err error
 			var ok bool
 			if v, ok, err = m.bys[i%len(m.bys)].value(r, moved); err != nil {

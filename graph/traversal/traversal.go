@@ -246,6 +246,13 @@ func (r *run) to(t traverser, val any) traverser {
 	return t
 }
 
+// alone returns t at another object, with a path that begins there: what a by has of an
+// object of the path.
+func (r *run) alone(t traverser, val any) traverser {
+	t.path = nil
+	return r.to(t, val)
+}
+
 func extend(prev *node, val any, labels []string) *node {
 	n := &node{val: val, labels: labels, prev: prev, length: 1}
 	if prev != nil {
