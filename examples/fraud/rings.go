@@ -112,13 +112,13 @@ func beginnings(g traversal.Query) traversal.Query {
 // and is not the first.
 func rings(ctx context.Context, q traversal.Query, all []Shared) (list []Ring, err error) {
 	var __ traversal.Query
-	home := __.Where(traversal.Within("start"))
+	home := __.Where(traversal.Eq("start"))
 	next := __.OutE(labelTransfer).Has(keyCents, traversal.Gte(LeastCents)).
 		Where(traversal.Lte("last")).By(keyCents).Where(traversal.Gt("last")).By(keyAt).As("last").
 		InV().Or(home, __.SimplePath().From("start"))
 	q = q.As("last").InV().
-		Repeat(next).Until(__.Or(home, __.Step("loops").Is(MaxAccounts-1))).
-		Where(traversal.Within("start")).Path().From("start")
+		Repeat(next).Until(__.Or(home, __.Loops().Is(MaxAccounts-1))).
+		Where(traversal.Eq("start")).Path().From("start")
 	for p, err := range traversal.Results[*value.Path](ctx, q) {
 		if err != nil {
 			return nil, err
@@ -186,9 +186,9 @@ func shared(ctx context.Context, g traversal.Query) (list []Shared, err error) {
 // groups returns the accounts that are connected by devices and cards, directly or through others.
 func groups(ctx context.Context, g traversal.Query) (list [][]string, err error) {
 	var __ traversal.Query
-	q := g.V().HasLabel(labelAccount).Step("connectedComponent").
-		Step("with", "~tinkerpop.connectedComponent.edges", __.BothE(labelUses)).
-		Step("with", "~tinkerpop.connectedComponent.propertyName", "group").
+	q := g.V().HasLabel(labelAccount).ConnectedComponent().
+		With("edges", __.BothE(labelUses)).
+		With("propertyName", "group").
 		Group().By("group").By(__.ID().Order().Fold()).
 		Unfold().Step("select", value.ColumnVals).Where(__.Step("count", value.Local).Is(traversal.Gte(MinAccounts)))
 	for row, err := range traversal.Results[value.List](ctx, q) {

@@ -108,10 +108,10 @@ func wholeGraph() []Step {
 			return g.V().HasLabel(Person).GroupCount().By(__.Out(Knows).Count()).Step("order", value.Local).By(value.ColumnKeys)
 		}},
 		{"Who is connected, through however many others?", `g.V().hasLabel('person').connectedComponent().group().by('` + component + `').by(__.values('name').order().fold()).unfold().select(values)`, func(g traversal.Query) traversal.Query {
-			return g.V().HasLabel(Person).Step("connectedComponent").Group().By(component).By(__.Values(Name).Order().Fold()).Unfold().Step("select", value.ColumnVals)
+			return g.V().HasLabel(Person).ConnectedComponent().Group().By(component).By(__.Values(Name).Order().Fold()).Unfold().Step("select", value.ColumnVals)
 		}},
 		{"Who matters most, if it matters who knows them?", `g.V().hasLabel('person').pageRank().with(PageRank.propertyName, 'rank').order().by('rank', desc).limit(2).values('name')`, func(g traversal.Query) traversal.Query {
-			return g.V().HasLabel(Person).Step("pageRank").Step("with", "~tinkerpop.pageRank.propertyName", "rank").Order().By("rank", value.Desc).Limit(2).Values(Name)
+			return g.V().HasLabel(Person).PageRank().With("propertyName", "rank").Order().By("rank", value.Desc).Limit(2).Values(Name)
 		}},
 	}
 }

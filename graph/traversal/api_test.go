@@ -75,6 +75,33 @@ func TestQuery(t *testing.T) {
 	}
 }
 
+// TestWholeGraphInGo: the steps about whole graphs have short names of options in Go.
+func TestWholeGraphInGo(t *testing.T) {
+	db, ctx, q := open(t), t.Context(), traversal.Query{}
+	if _, err := db.View(ctx, engine.Read{}, graph.Default, func(tx *graph.Tx) error {
+		g := traversal.G(tx)
+		for text, got := range map[string]traversal.Query{
+			`g.V().pageRank(0.5d).with("~tinkerpop.pageRank.propertyName", "r").values("r").sum()`:                                               g.V().PageRank(0.5).With("propertyName", "r").Values("r").Sum(),
+			`g.V().peerPressure().with("~tinkerpop.peerPressure.propertyName", "c").values("c").dedup().count()`:                                 g.V().PeerPressure().With("propertyName", "c").Values("c").Dedup().Count(),
+			`g.V().connectedComponent().with("~tinkerpop.connectedComponent.propertyName", "c").values("c").dedup().count()`:                     g.V().ConnectedComponent().With("propertyName", "c").Values("c").Dedup().Count(),
+			`g.V("oslo").shortestPath().with("~tinkerpop.shortestPath.includeEdges").with("~tinkerpop.shortestPath.target", __.hasId("narvik"))`: g.V("oslo").ShortestPath().With("includeEdges").With("target", q.HasID("narvik")),
+			`g.V().has("name", P.eq("Oslo")).repeat(__.out()).until(__.loops().is(1)).count()`:                                                   g.V().Has("name", traversal.Eq("Oslo")).Repeat(q.Out()).Until(q.Loops().Is(int32(1))).Count(),
+			`g.E().hasLabel("road").subgraph("s").cap("s")`:                                                                                      g.E().HasLabel("road").Subgraph("s").Cap("s"),
+		} {
+			all, err := traversal.All[any](ctx, got)
+			if err != nil || len(all) != 1 {
+				t.Errorf("%s: %v, %v", got, all, err)
+			}
+			if got.String() != text {
+				t.Errorf("%s, want %s", got, text)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestQueryWrites: a query that writes fails in a view.
 func TestQueryWrites(t *testing.T) {
 	db := open(t)

@@ -1,6 +1,10 @@
 package traversal
 
-import "github.com/skerrydb/skerry/graph/gremlin"
+import (
+	"slices"
+
+	"github.com/skerrydb/skerry/graph/gremlin"
+)
 
 // The steps of Query that have methods.
 
@@ -191,6 +195,45 @@ func (q Query) Cap(keys ...any) Query { return q.Step("cap", keys...) }
 // Tree collects the paths in a tree.
 func (q Query) Tree() Query { return q.Step("tree") }
 
+// Subgraph collects the edges, with their vertices, in a side effect.
+func (q Query) Subgraph(key string) Query { return q.Step("subgraph", key) }
+
+// Whole graphs. These steps read all of the graph, in memory; docs/gremlin.md has their
+// options.
+
+// PageRank gives the vertices their ranks, as a property. alpha is the damping, 0.85 if
+// it is not given.
+func (q Query) PageRank(alpha ...float64) Query { return q.Step("pageRank", anys(alpha)...) }
+
+func anys[T any](vals []T) []any {
+	out := make([]any, len(vals))
+	for i, v := range vals {
+		out[i] = v
+	}
+	return out
+}
+
+// ConnectedComponent gives the vertices the names of their components, as a property.
+func (q Query) ConnectedComponent() Query { return q.Step("connectedComponent") }
+
+// PeerPressure gives the vertices the names of their clusters, as a property.
+func (q Query) PeerPressure() Query { return q.Step("peerPressure") }
+
+// ShortestPath moves to the shortest paths from the vertices.
+func (q Query) ShortestPath() Query { return q.Step("shortestPath") }
+
+// With sets an option of the step before it, by its short name, such as times of
+// PageRank. Without a value it is true.
+func (q Query) With(option string, val ...any) Query {
+	for _, c := range slices.Backward(q.steps) {
+		if c.Name != "with" && c.Name != "by" {
+			option = "~tinkerpop." + c.Name + "." + option
+			break
+		}
+	}
+	return q.Step("with", append([]any{option}, val...)...)
+}
+
 // Branches.
 
 // Repeat sends traversers through a query again and again.
@@ -201,6 +244,9 @@ func (q Query) Times(n int) Query { return q.Step("times", n) }
 
 // Until ends Repeat once the query has a result.
 func (q Query) Until(what Query) Query { return q.Step("until", what) }
+
+// Loops moves to how many rounds of Repeat the traverser has made.
+func (q Query) Loops() Query { return q.Step("loops") }
 
 // Emit lets traversers out of Repeat after each round, or if the query has a result.
 func (q Query) Emit(what ...any) Query { return q.Step("emit", what...) }
@@ -267,6 +313,9 @@ func (q Query) Drop() Query { return q.Step("drop") }
 func (q Query) Fail(text string) Query { return q.Step("fail", text) }
 
 // Predicates.
+
+// Eq is true of what is equal to val.
+func Eq(val any) *gremlin.P { return predicateFor("eq", val) }
 
 // Gt is true of what is larger than val.
 func Gt(val any) *gremlin.P { return predicateFor("gt", val) }
