@@ -27,6 +27,8 @@ const gremlinPath = "/gremlin"
 const (
 	gremlinSessionIdle = 30 * time.Second
 	gremlinSessionLife = 5 * time.Minute
+
+	gremlinUpstreams = 128 // requests that a node passes on to the leader at a time
 )
 
 func (s *Server) openGraphs() (c capability, err error) {
@@ -40,14 +42,14 @@ func (s *Server) openGraphs() (c capability, err error) {
 		return c, s.without("graphs", err)
 	}
 	s.services.Graphs, c.run = db, db.Run
-	if s.gremlin == nil {
+	if s.gremlin == nil && s.cluster == nil {
 		return c, nil
 	}
 	backend, err := graphs.New(s.eng)
 	if err != nil {
 		return c, err
 	}
-	o := gremlin.Options{Backend: backend, Log: s.o.Logger, MaxConnections: s.o.Connections.Gremlin, SessionIdle: gremlinSessionIdle, SessionLife: gremlinSessionLife}
+	o := gremlin.Options{Backend: backend, Log: s.o.Logger, Cluster: s.cluster, MaxConnections: s.o.Connections.Gremlin, Upstreams: min(s.o.Connections.Upstreams, gremlinUpstreams), SessionIdle: gremlinSessionIdle, SessionLife: gremlinSessionLife}
 	if e, ok := s.eng.(interface{ Views() int }); ok && e.Views() > 0 {
 		o.MaxSessions = max(1, e.Views()/2) // each keeps a view open
 	}
@@ -59,6 +61,13 @@ func (s *Server) openGraphs() (c capability, err error) {
 		return c, err
 	}
 	s.ends = append(s.ends, face.Close)
+	if s.cluster != nil { // also without a listener, for the drivers at other nodes
+		l := s.cluster.Listen(gremlin.NodeProtocol)
+		s.nodes = append(s.nodes, part{"gremlin of other nodes", func(ctx context.Context) error { return face.ServeNode(ctx, l) }})
+	}
+	if s.gremlin == nil {
+		return c, nil
+	}
 	mux := http.NewServeMux()
 	mux.Handle(gremlinPath, s.ownHosts(face))
 	s.addFace("gremlin", s.gremlin, mux)
