@@ -63,7 +63,7 @@ func (p *upstreams) pass(ctx context.Context, node uint64, w *work, s *stream) (
 	if err != nil {
 		return forward.NotRun, err
 	}
-	end, sent, err := u.submit(ctx, w, s)
+	end, sent, err := u.submit(ctx, frameSubmit, w, s)
 	switch {
 	case err == nil:
 		p.put(u)
@@ -79,8 +79,8 @@ func (p *upstreams) pass(ctx context.Context, node uint64, w *work, s *stream) (
 
 // submit sends a request whose results s takes. It waits longer than the time limit of
 // ctx, after which the other node ends the request and says what has become of it.
-func (u *upstream) submit(ctx context.Context, w *work, s *stream) (end *answer, sent bool, err error) {
-	a := &ask{kind: frameSubmit, form: w.form, user: w.req.User, body: w.body}
+func (u *upstream) submit(ctx context.Context, kind byte, w *work, s *stream) (end *answer, sent bool, err error) {
+	a := &ask{kind: kind, form: w.form, user: w.req.User, body: w.body}
 	ctx, cancel := a.patient(ctx)
 	defer cancel()
 	return u.call(ctx, a, func(got *answer) error { return s.take(got.items, got.n) })
@@ -177,16 +177,24 @@ func (r *remote) submit(ctx context.Context, w *work, s *stream) error {
 	if r.lost != nil {
 		return r.lost
 	}
-	end, _, err := r.u.submit(ctx, w, s)
-	if err != nil {
-		r.lose(err)
-		return r.lost
+	end, _, err := r.u.submit(ctx, frameSession, w, s)
+	if err == nil {
+		if err = s.accept(end); errors.Is(err, engine.ErrNotLeader) { // it will not be committed there
+			r.lost = err
+			r.u.close()
+		}
+		return err
 	}
-	return s.accept(end)
+	r.lose(err)
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return r.lost
 }
 
 // lose records that the connection has ended because of err.
 func (r *remote) lose(err error) {
+	r.u.close()
 	r.lost = coded(engine.Errorf(engine.CodeNotLeader, "the connection to the leader, node %d, broke, and the session's transaction was rolled back: %w", r.u.node, err))
 }
 

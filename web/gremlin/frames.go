@@ -29,8 +29,9 @@ const NodeProtocol = "skerry-gremlin/1"
 // Kinds of frames. Do not change them.
 const (
 	framePing     = 'p'
-	frameSubmit   = 's' // run a traversal: in the session, if one was begun
-	frameBegin    = 'b' // begin a session
+	frameSubmit   = 's' // run a traversal in a transaction of its own
+	frameBegin    = 'b' // begin the transaction of a session
+	frameSession  = 't' // run a traversal in it
 	frameCommit   = 'c'
 	frameRollback = 'r'
 	frameItems    = 'i' // a batch of results, after which others come
@@ -57,7 +58,7 @@ type ask struct {
 	limit      time.Duration // for the answer; 0: that of the request itself
 	user       string
 	source     string // of frameBegin
-	body       []byte // of frameSubmit: a request as its client sent it
+	body       []byte // of frameSubmit and frameSession: a request as its client sent it
 }
 
 // answer is a frame of the answer to it.

@@ -147,15 +147,15 @@ func (n *peer) answer(a *ask) {
 	var err error
 	switch a.kind {
 	case framePing:
-	case frameSubmit:
+	case frameSubmit, frameSession:
 		n.submit(a)
 		return
 	case frameBegin:
-		err = n.guard(n.ctx, func(context.Context) error { return n.begin(a) })
+		err = n.h.guard(n.ctx, func(context.Context) error { return n.begin(a) })
 	case frameCommit:
 		ctx, cancel := n.limited(a)
 		defer cancel()
-		err = n.guard(ctx, n.commit)
+		err = n.h.guard(ctx, n.commit)
 		if err != nil {
 			err = n.h.failure(ctx, err, a.limit)
 		}
@@ -170,19 +170,6 @@ func (n *peer) answer(a *ask) {
 		end = answerOf(n.h.failure(n.ctx, err, a.limit))
 	}
 	_ = n.write(end)
-}
-
-// guard is Handler.guard. After a panic the connection is closed: what it was doing is
-// in no known state.
-func (n *peer) guard(ctx context.Context, what func(context.Context) error) error {
-	whole := false
-	err := n.h.guard(ctx, func(ctx context.Context) error {
-		err := what(ctx)
-		whole = true
-		return err
-	})
-	n.broken = n.broken || !whole
-	return err
 }
 
 // limited returns the context of a request with a time limit.
@@ -232,7 +219,7 @@ func (n *peer) take() (tx Session, end func()) {
 func (n *peer) commit(ctx context.Context) error {
 	tx, end := n.take()
 	if tx == nil {
-		return errorf(StatusInternal, "the session has no transaction")
+		return errNoTx()
 	}
 	defer end()
 	return tx.Commit(ctx)
@@ -261,14 +248,31 @@ func (n *peer) submit(a *ask) {
 	w.req.User, w.limit = a.user, a.limit
 	s := &stream{codec: codec, to: n}
 	n.h.run(n.ctx, w, s, func(ctx context.Context) error {
-		return n.guard(ctx, func(ctx context.Context) error {
-			if n.tx != nil {
-				return n.tx.Submit(ctx, w.req, s.yield)
-			}
+		if a.kind == frameSubmit {
 			return n.h.o.Backend.Submit(ctx, w.req, s.yield)
-		})
+		}
+		return n.inSession(ctx, w, s)
 	})
 	n.broken = n.broken || s.broken != nil
+}
+
+func (n *peer) inSession(ctx context.Context, w *work, s *stream) error {
+	if n.tx == nil {
+		return errNoTx()
+	}
+	whole := false
+	defer func() {
+		if !whole { // it panicked: the transaction is in no known state
+			n.rollback()
+		}
+	}()
+	err := n.tx.Submit(ctx, w.req, s.yield)
+	whole = true
+	return err
+}
+
+func errNoTx() *Error {
+	return errorf(StatusInternal, "the session's transaction was rolled back after an internal error")
 }
 
 // work decodes the request of a client that another node has passed on.

@@ -81,7 +81,7 @@ func (p *upstreams) get(ctx context.Context, node uint64) (*upstream, error) {
 	if err != nil {
 		return nil, engine.Errorf(engine.CodeNotLeader, "connect to the leader, node %d: %w", node, err)
 	}
-	u := &upstream{of: p, node: node, nc: nc, answers: make(chan *answer), gone: make(chan struct{})}
+	u := &upstream{of: p, node: node, nc: nc, answers: make(chan *answer), err: net.ErrClosed, gone: make(chan struct{})}
 	go u.read()
 	// A node that stops may close what it has not served: nothing is sent before it answers.
 	if err := u.ping(ctx); err != nil {
@@ -207,6 +207,14 @@ func (u *upstream) call(ctx context.Context, a *ask, batch func(*answer) error) 
 	}()
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
+	}
+	select {
+	case got, ok := <-u.answers: // the other node has stopped, or says that it does
+		if ok {
+			return got, false, nil
+		}
+		return nil, false, u.err
+	default:
 	}
 	defer context.AfterFunc(ctx, u.close)()
 	_ = u.nc.SetWriteDeadline(time.Now().Add(nodeStall))
