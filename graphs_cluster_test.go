@@ -1,28 +1,39 @@
 package skerry_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/graph/graphbinary"
 	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
+	web "github.com/skerrydb/skerry/web/gremlin"
 )
 
 // gremlinNode is a node of a cluster with a listener for Gremlin drivers.
 type gremlinNode struct {
 	*skerry.Server
-	db   *embedded.DB
-	stop func() // may be called more than once
+	db    *embedded.DB
+	stop  func() // hands over if it leads; may be called more than once
+	crash func() // stops the engine first; likewise
 }
 
 func (n *gremlinNode) leads() bool {
@@ -31,12 +42,15 @@ func (n *gremlinNode) leads() bool {
 }
 
 // startGremlinNodes starts a cluster of three nodes.
-func startGremlinNodes(t *testing.T, o skerry.Options) []*gremlinNode {
+func startGremlinNodes(t *testing.T, options ...skerry.Options) []*gremlinNode {
 	t.Helper()
 	var list []*gremlinNode
 	var first string
 	for i := range 3 {
-		dir := t.TempDir()
+		dir, o := t.TempDir(), skerry.Options{}
+		if i < len(options) {
+			o = options[i]
+		}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -75,12 +89,18 @@ func startGremlinNode(t *testing.T, dir string, eo embedded.Options, o skerry.Op
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Gremlin = "127.0.0.1:0"
+	if o.Gremlin == "" {
+		o.Gremlin = "127.0.0.1:0"
+	}
 	s, _, _ := start(t, db, o)
 	n := &gremlinNode{Server: s, db: db}
 	n.stop = func() {
 		_ = s.Close()
 		_ = db.Close()
+	}
+	n.crash = func() {
+		_ = db.Close()
+		_ = s.Close()
 	}
 	t.Cleanup(n.stop)
 	return n
@@ -168,8 +188,9 @@ func (d *driver) receive(ctx context.Context) (value.List, error) {
 // run runs a text and returns its results as text.
 func (d *driver) run(session, text string) string {
 	d.t.Helper()
-	if err := d.send(d.t.Context(), session, text); err != nil {
-		d.t.Fatal(err)
+	err := d.send(d.t.Context(), session, text)
+	if err != nil {
+		return err.Error()
 	}
 	got, err := d.receive(d.t.Context())
 	if err != nil {
@@ -192,7 +213,7 @@ func (d *driver) expect(session string, pairs ...string) {
 // have sessions.
 func TestGremlinThroughFollowers(t *testing.T) {
 	t.Parallel()
-	list := startGremlinNodes(t, skerry.Options{})
+	list := startGremlinNodes(t)
 	_, followers := leaderFirst(t, list)
 	a, b := followers[0].drive(t), followers[1].drive(t)
 	a.expect("", "g.addV('city').property('name', 'Oslo').values('name')", "[Oslo]", "g.V().count()", "[1]")
@@ -219,4 +240,181 @@ func TestGremlinThroughFollowers(t *testing.T) {
 	b.expect("s", "g.V().has('name', 'Moss').property('n', 2).count()", "[1]", "g.tx().commit()", "[]")
 	a.expect("s", "g.tx().commit()", "conflict: ")
 	b.expect("", "g.V().has('name', 'Moss').values('n')", "[2]")
+}
+
+// TestGremlinLargeResult: the results of a write come through a follower as a whole.
+func TestGremlinLargeResult(t *testing.T) {
+	t.Parallel()
+	_, followers := leaderFirst(t, startGremlinNodes(t))
+	d, text := followers[0].drive(t), strings.Repeat("x", 1000)
+	if err := d.send(t.Context(), "", "g.inject(1..5000).unfold().addV('large').property('p', '"+text+"').values('p')"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.receive(t.Context())
+	if err != nil || len(got) != 5000 {
+		t.Fatalf("%d results, %v", len(got), err)
+	}
+	for _, v := range got {
+		if v != text {
+			t.Fatalf("a result is %v", v)
+		}
+	}
+	d.expect("", "g.V().hasLabel('large').count()", "[5000]")
+}
+
+// TestGremlinClusterPassword: drivers log in where they are connected, also if the
+// leader has no listener for them, and the port between nodes is not for strangers.
+func TestGremlinClusterPassword(t *testing.T) {
+	t.Parallel()
+	secret := skerry.Options{Password: "secret"}
+	list := startGremlinNodes(t, skerry.Options{Password: "secret", Gremlin: skerry.Off}, secret, secret)
+	leader, followers := leaderFirst(t, list)
+	if leader != list[0] {
+		t.Skip("another node leads than the first one, which has no listener")
+	}
+	for password, want := range map[string]int{"secret": 200, "wrong": 401, "": 401} {
+		if status, got := gremlin(t, followers[0].GremlinURL(), password, "", "g.addV('x').count()"); status != want {
+			t.Errorf("with the password %q: %d %s, want %d", password, status, got, want)
+		}
+	}
+	c, err := tls.Dial("tcp", self(leader.db).Addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{web.NodeProtocol}})
+	if err != nil {
+		return // refused in the handshake
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	_, _ = c.Write([]byte{0, 0, 0, 6, 'p', 0, 0, 0, 0, 0})
+	if b, err := io.ReadAll(c); len(b) > 0 && bytes.Contains(b, []byte{'e', 0xcc, 0x01}) || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a stranger is answered: %q, %v", b, err)
+	}
+}
+
+// loadWriter adds vertices with numbers of its own, through one node, over one of the
+// ways that drivers have, and knows what it was told of each.
+type loadWriter struct {
+	name                    string
+	write                   func(text string) string // returns the result, or the error
+	acked, unknown, refused []int
+}
+
+func (w *loadWriter) run(enough func(*loadWriter) bool) {
+	for n := 0; !enough(w); n++ {
+		got := w.write(fmt.Sprintf("g.addV('load').property('writer', '%s').property('n', %d).values('n')", w.name, n))
+		switch {
+		case got == fmt.Sprintf("[%d]", n):
+			w.acked = append(w.acked, n)
+		case strings.Contains(got, string(engine.CodeOutcomeUnknown)):
+			w.unknown = append(w.unknown, n)
+		case strings.Contains(got, string(engine.CodeNotLeader)), strings.Contains(got, string(engine.CodeClosed)):
+			w.refused = append(w.refused, n)
+		default:
+			w.refused = append(w.refused, n)
+			w.name += " fails with " + got
+			return
+		}
+	}
+}
+
+// loadWriters returns writers through a node: two over WebSocket and two over POST.
+func loadWriters(t *testing.T, n *gremlinNode) (all []*loadWriter) {
+	for i := range 2 {
+		d := n.drive(t)
+		all = append(all, &loadWriter{name: fmt.Sprintf("socket%d", i), write: func(text string) string { return d.run("", text) }},
+			&loadWriter{name: fmt.Sprintf("post%d", i), write: func(text string) string {
+				_, got := gremlin(t, n.GremlinURL(), "", "", text)
+				return got
+			}})
+	}
+	return all
+}
+
+// check compares what is stored with what the writers were told.
+func (w *loadWriter) check(t *testing.T, d *driver) {
+	t.Helper()
+	found := map[string]int{}
+	text := d.run("", fmt.Sprintf("g.V().has('load', 'writer', '%s').values('n')", w.name))
+	for _, n := range strings.Split(strings.Trim(text, "[]"), ", ") {
+		found[n]++
+	}
+	for _, n := range w.acked {
+		if found[fmt.Sprint(n)] != 1 {
+			t.Errorf("%s: the acknowledged write %d is there %d times", w.name, n, found[fmt.Sprint(n)])
+		}
+	}
+	for _, n := range w.refused {
+		if found[fmt.Sprint(n)] != 0 {
+			t.Errorf("%s: the refused write %d is there", w.name, n)
+		}
+	}
+	for _, n := range w.unknown {
+		if found[fmt.Sprint(n)] > 1 {
+			t.Errorf("%s: write %d is there twice", w.name, n)
+		}
+	}
+	t.Logf("%s: %d acknowledged, %d refused, %d unknown", w.name, len(w.acked), len(w.refused), len(w.unknown))
+}
+
+// TestGremlinLeaderEnds: writers at a follower lose nothing when the leader crashes, and
+// notice nothing when it stops.
+func TestGremlinLeaderEnds(t *testing.T) {
+	t.Parallel()
+	for _, crash := range []bool{false, true} {
+		t.Run(fmt.Sprintf("crash=%v", crash), func(t *testing.T) {
+			t.Parallel()
+			leader, followers := leaderFirst(t, startGremlinNodes(t))
+			writers := loadWriters(t, followers[0])
+			var before atomic.Int32 // writers that have written something
+			var ended atomic.Bool
+			begun, gone := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(gone)
+				<-begun
+				if crash {
+					leader.crash()
+				} else {
+					leader.stop()
+				}
+				ended.Store(true)
+			}()
+			var running sync.WaitGroup
+			for _, w := range writers {
+				past := -1
+				running.Go(func() {
+					w.run(func(w *loadWriter) bool {
+						if len(w.acked) == 10 && before.Add(1) == int32(len(writers)) {
+							close(begun)
+						}
+						if ended.Load() && past < 0 {
+							past = len(w.acked)
+						}
+						return past >= 0 && len(w.acked) >= past+10
+					})
+				})
+			}
+			running.Wait()
+			<-gone
+			d := followers[1].drive(t)
+			for _, w := range writers {
+				w.check(t, d)
+				if !crash && len(w.refused)+len(w.unknown) > 0 {
+					t.Errorf("%s: the leader stopped, and %d writes were refused, %d in doubt", w.name, len(w.refused), len(w.unknown))
+				}
+			}
+		})
+	}
+}
+
+// TestGremlinNoMajority: a write at the last of three nodes is refused, in time, and so
+// is a session.
+func TestGremlinNoMajority(t *testing.T) {
+	t.Parallel()
+	leader, followers := leaderFirst(t, startGremlinNodes(t))
+	d := followers[0].drive(t)
+	d.expect("", "g.addV('a').count()", "[1]")
+	d.expect("s", "g.addV('b').count()", "[1]")
+	followers[1].crash()
+	leader.crash()
+	d.expect("s", "g.tx().commit()", "not_leader: ")
+	d.expect("", "g.addV('c').count()", "not_leader: ")
+	d.expect("new", "g.addV('c').count()", "not_leader: ")
 }
