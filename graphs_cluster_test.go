@@ -41,8 +41,11 @@ func (n *gremlinNode) leads() bool {
 	return s.Leader == s.Self
 }
 
-// startGremlinNodes starts a cluster of three nodes.
-func startGremlinNodes(t *testing.T, options ...skerry.Options) []*gremlinNode {
+// calm is a tick at which a busy machine does not make nodes elect another leader.
+const calm = time.Second / 2
+
+// startGremlinNodes starts a cluster of three nodes. A tick of 0 is the usual one.
+func startGremlinNodes(t *testing.T, tick time.Duration, options ...skerry.Options) []*gremlinNode {
 	t.Helper()
 	var list []*gremlinNode
 	var first string
@@ -55,7 +58,7 @@ func startGremlinNodes(t *testing.T, options ...skerry.Options) []*gremlinNode {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eo := embedded.Options{Logger: slog.New(slog.DiscardHandler), Cluster: embedded.ClusterOptions{Listener: l}}
+		eo := embedded.Options{Logger: slog.New(slog.DiscardHandler), Cluster: embedded.ClusterOptions{Listener: l, Tick: tick}}
 		if i == 0 {
 			first = dir
 			_, _, err = embedded.InitCluster(t.Context(), dir, l.Addr().String(), eo)
@@ -213,7 +216,7 @@ func (d *driver) expect(session string, pairs ...string) {
 // have sessions.
 func TestGremlinThroughFollowers(t *testing.T) {
 	t.Parallel()
-	list := startGremlinNodes(t)
+	list := startGremlinNodes(t, calm)
 	_, followers := leaderFirst(t, list)
 	a, b := followers[0].drive(t), followers[1].drive(t)
 	a.expect("", "g.addV('city').property('name', 'Oslo').values('name')", "[Oslo]", "g.V().count()", "[1]")
@@ -245,13 +248,13 @@ func TestGremlinThroughFollowers(t *testing.T) {
 // TestGremlinLargeResult: the results of a write come through a follower as a whole.
 func TestGremlinLargeResult(t *testing.T) {
 	t.Parallel()
-	_, followers := leaderFirst(t, startGremlinNodes(t))
-	d, text := followers[0].drive(t), strings.Repeat("x", 1000)
-	if err := d.send(t.Context(), "", "g.inject(1..5000).unfold().addV('large').property('p', '"+text+"').values('p')"); err != nil {
+	_, followers := leaderFirst(t, startGremlinNodes(t, calm))
+	d, text := followers[0].drive(t), strings.Repeat("x", 10_000)
+	if err := d.send(t.Context(), "", "g.inject(1..500).unfold().addV('large').property('p', '"+text+"').values('p')"); err != nil {
 		t.Fatal(err)
 	}
 	got, err := d.receive(t.Context())
-	if err != nil || len(got) != 5000 {
+	if err != nil || len(got) != 500 {
 		t.Fatalf("%d results, %v", len(got), err)
 	}
 	for _, v := range got {
@@ -259,7 +262,7 @@ func TestGremlinLargeResult(t *testing.T) {
 			t.Fatalf("a result is %v", v)
 		}
 	}
-	d.expect("", "g.V().hasLabel('large').count()", "[5000]")
+	d.expect("", "g.V().hasLabel('large').count()", "[500]")
 }
 
 // TestGremlinClusterPassword: drivers log in where they are connected, also if the
@@ -267,7 +270,7 @@ func TestGremlinLargeResult(t *testing.T) {
 func TestGremlinClusterPassword(t *testing.T) {
 	t.Parallel()
 	secret := skerry.Options{Password: "secret"}
-	list := startGremlinNodes(t, skerry.Options{Password: "secret", Gremlin: skerry.Off}, secret, secret)
+	list := startGremlinNodes(t, calm, skerry.Options{Password: "secret", Gremlin: skerry.Off}, secret, secret)
 	leader, followers := leaderFirst(t, list)
 	if leader != list[0] {
 		t.Skip("another node leads than the first one, which has no listener")
@@ -361,7 +364,7 @@ func TestGremlinLeaderEnds(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprintf("crash=%v", crash), func(t *testing.T) {
 			t.Parallel()
-			leader, followers := leaderFirst(t, startGremlinNodes(t))
+			leader, followers := leaderFirst(t, startGremlinNodes(t, 0))
 			writers := loadWriters(t, followers[0])
 			var before atomic.Int32 // writers that have written something
 			var ended atomic.Bool
@@ -408,13 +411,15 @@ func TestGremlinLeaderEnds(t *testing.T) {
 // is a session.
 func TestGremlinNoMajority(t *testing.T) {
 	t.Parallel()
-	leader, followers := leaderFirst(t, startGremlinNodes(t))
+	leader, followers := leaderFirst(t, startGremlinNodes(t, 0))
 	d := followers[0].drive(t)
 	d.expect("", "g.addV('a').count()", "[1]")
 	d.expect("s", "g.addV('b').count()", "[1]")
 	followers[1].crash()
 	leader.crash()
-	d.expect("s", "g.tx().commit()", "not_leader: ")
+	if got := d.run("s", "g.tx().commit()"); !strings.HasPrefix(got, "not_leader: ") && !strings.HasPrefix(got, "outcome_unknown: ") {
+		t.Errorf("the commit: %s", got)
+	}
 	d.expect("", "g.addV('c').count()", "not_leader: ")
 	d.expect("new", "g.addV('c').count()", "not_leader: ")
 }

@@ -170,6 +170,7 @@ func (p *upstreams) begin(ctx context.Context, node uint64, r Request) (transact
 		p.put(u)
 		return nil, err
 	}
+	u.used = time.Now()
 	return &remote{u: u}, nil
 }
 
@@ -178,6 +179,7 @@ func (r *remote) submit(ctx context.Context, w *work, s *stream) error {
 		return r.lost
 	}
 	end, _, err := r.u.submit(ctx, frameSession, w, s)
+	r.u.used = time.Now()
 	if err == nil {
 		if err = s.accept(end); errors.Is(err, engine.ErrNotLeader) { // it will not be committed there
 			r.lost = err
@@ -206,6 +208,10 @@ func (r *remote) Commit(ctx context.Context) error {
 	a := &ask{kind: frameCommit}
 	ctx, cancel := a.patient(ctx)
 	defer cancel()
+	if err := r.u.works(ctx); err != nil {
+		r.lose(err)
+		return r.lost
+	}
 	end, sent, err := r.u.call(ctx, a, nil)
 	switch {
 	case err == nil:

@@ -70,7 +70,7 @@ type upstream struct {
 // nothing was sent.
 func (p *upstreams) get(ctx context.Context, node uint64) (*upstream, error) {
 	for u := p.take(node); u != nil; u = p.take(node) {
-		if time.Since(u.used) < freshFor || u.ping(ctx) == nil {
+		if u.works(ctx) == nil {
 			return u, nil
 		}
 		u.close()
@@ -184,6 +184,14 @@ func (u *upstream) read() {
 			return
 		}
 	}
+}
+
+// works pings the other node, unless it was there a moment ago.
+func (u *upstream) works(ctx context.Context) error {
+	if time.Since(u.used) < freshFor {
+		return nil
+	}
+	return u.ping(ctx)
 }
 
 func (u *upstream) ping(ctx context.Context) error {
