@@ -61,6 +61,7 @@ func (s *Server) openGraphs() (c capability, err error) {
 		return c, err
 	}
 	s.ends = append(s.ends, face.Close)
+	s.meters = append(s.meters, face.Metrics)
 	if s.cluster != nil { // also without a listener, for the drivers at other nodes
 		l := s.cluster.Listen(gremlin.NodeProtocol)
 		s.nodes = append(s.nodes, part{"gremlin of other nodes", func(ctx context.Context) error { return face.ServeNode(ctx, l) }})

@@ -3,6 +3,8 @@ package gremlin
 import (
 	"context"
 	"errors"
+	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -37,6 +39,7 @@ func (h *Handler) submit(ctx context.Context, w *work, s *stream) error {
 			o = forward.OutcomeOf(err)
 		} else {
 			o, err = h.leader.pass(ctx, node, w, s)
+			h.leader.count(o)
 		}
 		if s.begun() {
 			o = forward.Answered // the client has some of the answer
@@ -49,6 +52,34 @@ func (h *Handler) submit(ctx context.Context, w *work, s *stream) error {
 		err = last // which says more
 	}
 	return coded(err)
+}
+
+// count counts an attempt.
+func (p *upstreams) count(o forward.Outcome) {
+	switch o {
+	case forward.NotRun:
+		p.refused.Add(1)
+	case forward.MayHaveRun:
+		p.broken.Add(1)
+	default:
+		p.answered.Add(1)
+	}
+}
+
+// Metrics yields metrics for operators.
+func (h *Handler) Metrics() iter.Seq[engine.Metric] {
+	return func(yield func(engine.Metric) bool) {
+		if h.leader == nil {
+			return
+		}
+		for i, n := range []*atomic.Uint64{&h.leader.answered, &h.leader.refused, &h.leader.broken} {
+			result := [...]string{"answered", "refused", "broken"}[i]
+			if !yield(engine.Metric{Name: "gremlin_forwards_total", Counter: true, Value: float64(n.Load()), Labels: []engine.Label{{Name: "result", Value: result}},
+				Help: "Attempts to pass a write of a Gremlin driver on to the leader, by result: answered, refused (it did not lead or could not be reached), broken (it may or may not have acted)."}) {
+				return
+			}
+		}
+	}
 }
 
 // pass makes one attempt to have a node run a request.
@@ -105,10 +136,10 @@ func (a *ask) patient(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
 // begin opens a transaction of a session: here, or at the leader if that is another
-// node.
-func (h *Handler) begin(ctx context.Context, r Request) (transaction, error) {
+// node. It lasts as long as life.
+func (h *Handler) begin(ctx, life context.Context, r Request) (transaction, error) {
 	here := func() (transaction, error) {
-		tx, err := h.o.Backend.Begin(ctx, r)
+		tx, err := h.o.Backend.Begin(life, r)
 		if err != nil {
 			return nil, err
 		}
@@ -160,9 +191,9 @@ func (p *upstreams) begin(ctx context.Context, node uint64, r Request) (transact
 	if err != nil {
 		return nil, err
 	}
-	wait, cancel := context.WithTimeout(ctx, beginTimeout)
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
-	end, _, err := u.call(wait, &ask{kind: frameBegin, user: r.User, source: r.Source, references: r.References}, nil)
+	end, _, err := u.call(ctx, &ask{kind: frameBegin, user: r.User, source: r.Source, references: r.References}, nil)
 	if err != nil {
 		return nil, engine.Errorf(engine.CodeNotLeader, "begin a transaction at the leader, node %d: %w", node, err)
 	}
@@ -177,6 +208,9 @@ func (p *upstreams) begin(ctx context.Context, node uint64, r Request) (transact
 func (r *remote) submit(ctx context.Context, w *work, s *stream) error {
 	if r.lost != nil {
 		return r.lost
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	end, _, err := r.u.submit(ctx, frameSession, w, s)
 	r.u.used = time.Now()

@@ -238,8 +238,9 @@ func TestNodeFrames(t *testing.T) {
 	}
 }
 
-// fakeAnswers serves connections of nodes as no node does.
-func fakeAnswers(t *testing.T, f *fleet, node uint64, answers ...[]byte) {
+// fakeAnswers serves connections of nodes as no node does. After the answers it closes
+// them, or is silent.
+func fakeAnswers(t *testing.T, f *fleet, node uint64, silent bool, answers ...[]byte) {
 	t.Helper()
 	f.nodes[node].stop()
 	ln := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
@@ -262,14 +263,36 @@ func fakeAnswers(t *testing.T, f *fleet, node uint64, answers ...[]byte) {
 						return
 					}
 				}
+				if silent {
+					_, _ = io.Copy(io.Discard, c)
+				}
 			}()
 		}
 	}()
 }
 
+var pong = []byte{0, 0, 0, 7, 'e', 0xcc, 0x01, 0, 0, 0, 0}
+
+// TestForwardIdle: a connection that was idle has to answer a ping, so that a write is
+// not lost on one that no longer works. One that is idle for long is closed.
+func TestForwardIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 2, gremlin.Options{PingEvery: time.Hour})
+		fakeAnswers(t, f, 1, true, pong, pong) // a ping and one request
+		d := f.nodes[2].dial()
+		for _, c := range []struct{ after, takes time.Duration }{{0, 0}, {time.Second, 3 * time.Second}, {time.Minute, 0}} {
+			time.Sleep(c.after)
+			begin := time.Now()
+			d.expect(d.inject(), 204)
+			if took := time.Since(begin); took < c.takes || took > c.takes+time.Second/2 {
+				t.Errorf("a write after %v took %v, want %v", c.after, took, c.takes)
+			}
+		}
+	})
+}
+
 // TestNodeAnswers: what no leader answers leaves the outcome unknown.
 func TestNodeAnswers(t *testing.T) {
-	pong := []byte{0, 0, 0, 7, 'e', 0xcc, 0x01, 0, 0, 0, 0}
 	for name, b := range map[string][]byte{
 		"nothing":         nil,
 		"an unknown kind": {0, 0, 0, 7, '?', 0xcc, 0x01, 0, 0, 0, 0},
@@ -278,11 +301,58 @@ func TestNodeAnswers(t *testing.T) {
 		"too long":        {0xff, 0xff, 0xff, 0xff, 'e'},
 	} {
 		f := newFleet(t, 2, gremlin.Options{})
-		fakeAnswers(t, f, 1, pong, b)
+		fakeAnswers(t, f, 1, false, pong, b)
 		d := f.nodes[2].dial()
 		p := d.expectCode(d.inject(), engine.CodeOutcomeUnknown)
 		if !strings.Contains(p.Message, "may or may not") {
 			t.Errorf("%s: %s", name, p.Message)
 		}
+	}
+}
+
+// TestNodeParts: a node that stops says so, and does not look at what was sent to it
+// meanwhile.
+func TestNodeParts(t *testing.T) {
+	f := newFleet(t, 1, gremlin.Options{})
+	c, err := f.nodes[1].ln.dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	read := func() string {
+		t.Helper()
+		var head [4]byte
+		if _, err := io.ReadFull(c, head[:]); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, binary.BigEndian.Uint32(head[:]))
+		if _, err := io.ReadFull(c, b); err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	send := func(b string) {
+		t.Helper()
+		if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send("p\x00\x00\x00\x00\x00")
+	if got := read(); got != string(pong[4:]) {
+		t.Errorf("a ping is answered with %q", got)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		f.nodes[1].stop()
+	}()
+	if got := read(); !strings.Contains(got, string(engine.CodeNotLeader)) {
+		t.Errorf("it says %q", got)
+	}
+	send("s\x12\x00\x00\x00\x00" + `{"gremlin": "g.inject(1)"}`)
+	c.Close()
+	<-stopped
+	if got := f.nodes[1].back.all(); got != "" {
+		t.Errorf("it ran: %s", got)
 	}
 }

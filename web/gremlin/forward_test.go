@@ -274,6 +274,11 @@ func TestForwardWaits(t *testing.T) {
 		if took := time.Since(begin); took != 5*time.Second {
 			t.Errorf("it waited %v", took)
 		}
+		begin = time.Now()
+		d.expect(d.send("eval", "session", "session", "s", "gremlin", "g.inject(1)", "evaluationTimeout", int32(2000)), 598)
+		if took := time.Since(begin); took != 2*time.Second {
+			t.Errorf("a session waited %v", took)
+		}
 		for _, id := range []uint64{2, 3} {
 			f.lead(0)
 			q := d.inject(int32(1))
@@ -302,7 +307,7 @@ func TestForwardOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 3, gremlin.Options{PingEvery: time.Hour})
 		d := f.nodes[3].dial()
-		leader := f.nodes[1]
+		leader, begin := f.nodes[1], time.Now()
 
 		leader.back.submit = leader.back.blocked
 		q := d.inject()
@@ -310,8 +315,8 @@ func TestForwardOutcomes(t *testing.T) {
 		f.cut()
 		d.expectCode(q, engine.CodeOutcomeUnknown)
 		leader.back.await(t, "stopped") // the end of the connection ends the request
-		if got := leader.runs(); got != 1 {
-			t.Errorf("it ran %d times", got)
+		if took := time.Since(begin); took != 0 || leader.runs() != 1 {
+			t.Errorf("it ran %d times, and the last one ended after %v", leader.runs(), took)
 		}
 
 		// The node has lost the lead when the request arrives.
@@ -333,6 +338,31 @@ func TestForwardOutcomes(t *testing.T) {
 			t.Errorf("it ran %d times", got-1)
 		}
 	})
+}
+
+// TestForwardMetrics: attempts are counted by their outcomes.
+func TestForwardMetrics(t *testing.T) {
+	f := newFleet(t, 3, gremlin.Options{})
+	d, first := f.nodes[3].dial(), f.nodes[1].back
+	d.expect(d.inject(), 204)
+	first.submit = func(context.Context, gremlin.Request, func(any, int64) error) error {
+		f.lead(2)
+		return notLeader()
+	}
+	d.expect(d.inject(), 204)
+	second := f.nodes[2].back
+	second.submit = second.blocked
+	q := d.inject()
+	second.await(t, "running")
+	f.cut()
+	d.expectCode(q, engine.CodeOutcomeUnknown)
+	got := ""
+	for m := range f.nodes[3].h.Metrics() {
+		got += fmt.Sprint(m.Labels[0].Value, " ", m.Value, ", ")
+	}
+	if want := "answered 2, refused 1, broken 1, "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }
 
 // TestForwardDeposed: a leader that does not answer, and is replaced, leaves the
@@ -386,8 +416,12 @@ func TestForwardLimits(t *testing.T) {
 			<-back.event
 		}
 		back.await(t, "running")
+		begin = time.Now()
 		_ = d.ws.CloseNow()
 		back.await(t, "stopped")
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("the request of a client that is gone ends after %v", took)
+		}
 	})
 }
 

@@ -107,7 +107,7 @@ func (a *answer) append(dst []byte) []byte {
 	})
 }
 
-// readFrame reads a frame. Memory grows with what has arrived.
+// readFrame reads a frame. Beyond a usual batch, memory grows with what has arrived.
 func readFrame(r *bufio.Reader, limit int64) (kind byte, body []byte, err error) {
 	var head [5]byte
 	if _, err = io.ReadFull(r, head[:]); err != nil {
@@ -118,9 +118,7 @@ func readFrame(r *bufio.Reader, limit int64) (kind byte, body []byte, err error)
 		return 0, nil, fmt.Errorf("a frame of %d bytes, expected at most %d", n, limit)
 	}
 	var b bytes.Buffer
-	if n <= 64<<10 {
-		b.Grow(int(n))
-	}
+	b.Grow(int(min(n, 2*MaxBatchBytes)))
 	if _, err = io.CopyN(&b, r, n); err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}

@@ -135,7 +135,13 @@ func refused() *Error {
 
 func (n *peer) write(a *answer) error {
 	_ = n.nc.SetWriteDeadline(time.Now().Add(2 * n.h.o.WriteTimeout))
-	_, err := n.nc.Write(a.append(nil))
+	buf := n.h.buffers.Get().(*[]byte)
+	defer n.h.buffers.Put(buf)
+	b := a.append((*buf)[:0])
+	if cap(b) <= 2*MaxBatchBytes {
+		*buf = b[:0]
+	}
+	_, err := n.nc.Write(b)
 	if err != nil {
 		n.broken = true
 	}

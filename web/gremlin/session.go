@@ -123,7 +123,7 @@ func (s *session) run(ctx context.Context, w *work, st *stream) error {
 	case w.tx == "commit" || w.tx == "rollback":
 		return s.end(ctx, w.tx == "commit")
 	}
-	if err := s.begin(w); err != nil || w.tx == "begin" {
+	if err := s.begin(ctx, w); err != nil || w.tx == "begin" {
 		return err
 	}
 	completed := false
@@ -158,17 +158,18 @@ func (s *session) reason(forget bool) *Error {
 	return s.lost
 }
 
-// begin opens the transaction if there is none.
-func (s *session) begin(w *work) error {
+// begin opens the transaction if there is none. ctx bounds how long a leader is waited
+// for.
+func (s *session) begin(ctx context.Context, w *work) error {
 	if s.tx != nil {
 		return nil
 	}
 	s.c.mu.Lock()
-	ctx := s.ctx
+	life := s.ctx
 	s.c.mu.Unlock()
 	r := w.req
 	r.Traversal, r.End, r.N = nil, "", -1
-	tx, err := s.c.h.begin(ctx, r)
+	tx, err := s.c.h.begin(ctx, life, r)
 	if err != nil {
 		return err
 	}

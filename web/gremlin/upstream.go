@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -35,6 +36,8 @@ const (
 type upstreams struct {
 	router forward.Router
 	slots  chan struct{} // one for each request that has a connection
+
+	answered, refused, broken atomic.Uint64 // attempts by outcome
 
 	mu     sync.Mutex // guards what follows
 	idle   []*upstream
@@ -224,10 +227,12 @@ func (u *upstream) call(ctx context.Context, a *ask, batch func(*answer) error) 
 		return nil, false, u.err
 	default:
 	}
-	defer context.AfterFunc(ctx, u.close)()
+	stop := context.AfterFunc(ctx, u.close)
 	_ = u.nc.SetWriteDeadline(time.Now().Add(nodeStall))
 	b := a.append(nil)
-	if n, err := u.nc.Write(b); err != nil {
+	n, err := u.nc.Write(b)
+	stop()
+	if err != nil {
 		return nil, n >= len(b), broken(ctx, err)
 	}
 	tick := time.NewTicker(leaderCheck)
