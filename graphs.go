@@ -1,6 +1,7 @@
 package skerry
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -28,6 +29,7 @@ const (
 	gremlinSessionIdle = 30 * time.Second
 	gremlinSessionLife = 5 * time.Minute
 
+	gremlinSessions  = 256 // in a cluster
 	gremlinUpstreams = 128 // requests that a node passes on to the leader at a time
 )
 
@@ -49,9 +51,15 @@ func (s *Server) openGraphs() (c capability, err error) {
 	if err != nil {
 		return c, err
 	}
-	o := gremlin.Options{Backend: backend, Log: s.o.Logger, Cluster: s.cluster, MaxConnections: s.o.Connections.Gremlin, Upstreams: min(s.o.Connections.Upstreams, gremlinUpstreams), SessionIdle: gremlinSessionIdle, SessionLife: gremlinSessionLife}
+	o := gremlin.Options{
+		Backend: backend, Log: s.o.Logger, MaxConnections: s.o.Connections.Gremlin, SessionIdle: gremlinSessionIdle, SessionLife: gremlinSessionLife,
+		Cluster: s.cluster, Upstreams: min(s.o.Connections.Upstreams, gremlinUpstreams),
+	}
 	if e, ok := s.eng.(interface{ Views() int }); ok && e.Views() > 0 {
 		o.MaxSessions = max(1, e.Views()/2) // each keeps a view open
+	}
+	if s.cluster != nil { // each may have a connection to the leader
+		o.MaxSessions = min(cmp.Or(o.MaxSessions, gremlinSessions), s.o.Connections.Upstreams)
 	}
 	if s.o.Password != "" {
 		o.Authenticate = s.checkGremlin

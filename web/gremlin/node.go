@@ -113,7 +113,7 @@ func (n *peer) answerAll(stop context.Context) {
 // what it has sent meanwhile.
 func (n *peer) part() {
 	n.rollback()
-	n.write(answerOf(refused()))
+	_ = n.write(answerOf(refused()))
 	late := time.NewTimer(partTime)
 	defer late.Stop()
 	for {
