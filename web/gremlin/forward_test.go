@@ -410,11 +410,11 @@ func TestForwardLimits(t *testing.T) {
 		close(stuck)
 		synctest.Wait()
 
-		back.submit = back.blocked
-		d.inject()
 		for len(back.event) > 0 {
 			<-back.event
 		}
+		back.submit = back.blocked
+		d.inject()
 		back.await(t, "running")
 		begin = time.Now()
 		_ = d.ws.CloseNow()
