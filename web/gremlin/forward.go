@@ -252,7 +252,8 @@ func (r *remote) Commit(ctx context.Context) error {
 		r.u.of.put(r.u)
 		return end.err()
 	case sent:
-		return coded(engine.Errorf(engine.CodeOutcomeUnknown, "the leader, node %d, did not answer; the transaction may or may not have been committed: %w", r.u.node, err))
+		// Not wrapped: the cause may be an *Error that says that the transaction was rolled back.
+		return coded(engine.Errorf(engine.CodeOutcomeUnknown, "the leader, node %d, did not answer; the transaction may or may not have been committed: %s", r.u.node, err.Error()))
 	}
 	r.lose(err)
 	return r.lost
