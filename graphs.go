@@ -1,6 +1,7 @@
 package skerry
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -29,6 +30,9 @@ const gremlinPath = "/gremlin"
 const (
 	gremlinSessionIdle = 30 * time.Second
 	gremlinSessionLife = 5 * time.Minute
+
+	gremlinSessions  = 256 // in a cluster
+	gremlinUpstreams = 128 // requests that a node passes on to the leader at a time
 )
 
 func (s *Server) openGraphs() (c capability, err error) {
@@ -42,16 +46,22 @@ func (s *Server) openGraphs() (c capability, err error) {
 		return c, s.without("graphs", err)
 	}
 	s.services.Graphs, c.run = db, db.Run
-	if s.gremlin == nil {
+	if s.gremlin == nil && s.cluster == nil {
 		return c, nil
 	}
 	backend, err := graphs.New(s.eng)
 	if err != nil {
 		return c, err
 	}
-	o := gremlin.Options{Backend: backend, Log: s.o.Logger, MaxConnections: s.o.Connections.Gremlin, SessionIdle: gremlinSessionIdle, SessionLife: gremlinSessionLife}
+	o := gremlin.Options{
+		Backend: backend, Log: s.o.Logger, MaxConnections: s.o.Connections.Gremlin, SessionIdle: gremlinSessionIdle, SessionLife: gremlinSessionLife,
+		Cluster: s.cluster, Upstreams: min(s.o.Connections.Upstreams, gremlinUpstreams),
+	}
 	if e, ok := s.eng.(interface{ Views() int }); ok && e.Views() > 0 {
 		o.MaxSessions = max(1, e.Views()/2) // each keeps a view open
+	}
+	if s.cluster != nil { // each may have a connection to the leader
+		o.MaxSessions = min(cmp.Or(o.MaxSessions, gremlinSessions), s.o.Connections.Upstreams)
 	}
 	if s.o.Password != "" {
 		o.Authenticate = s.checkGremlin
@@ -61,6 +71,14 @@ func (s *Server) openGraphs() (c capability, err error) {
 		return c, err
 	}
 	s.ends = append(s.ends, face.Close)
+	s.meters = append(s.meters, face.Metrics)
+	if s.cluster != nil { // also without a listener, for the drivers at other nodes
+		l := s.cluster.Listen(gremlin.NodeProtocol)
+		s.nodes = append(s.nodes, part{"gremlin of other nodes", func(ctx context.Context) error { return face.ServeNode(ctx, l) }})
+	}
+	if s.gremlin == nil {
+		return c, nil
+	}
 	mux := http.NewServeMux()
 	mux.Handle(gremlinPath, s.ownHosts(face))
 	s.addFace("gremlin", s.gremlin, mux)

@@ -66,9 +66,18 @@ func (b *Backend) Submit(ctx context.Context, r gremlin.Request, yield func(val 
 		return carry(ctx, plan, tx, r, st.take)
 	})
 	if err != nil {
-		return failure(err)
+		return unread(failure(err))
 	}
 	return st.flush()
+}
+
+// unread makes the error of a read not one of a write that the leader is asked for: a
+// read needs no leader here, but a majority.
+func unread(err error) error {
+	if e, ok := errors.AsType[*gremlin.Error](err); ok && errors.Is(e, engine.ErrNotLeader) {
+		return &gremlin.Error{Status: e.Status, Msg: e.Msg, Attributes: e.Attributes}
+	}
+	return err
 }
 
 // streamAfter is how many results a read may have before the first of them are sent
@@ -231,14 +240,14 @@ func explain(r gremlin.Request, yield func(val any, bulk int64) error) (done boo
 // failure returns an error as one whose text the client sees, unless that says
 // something about the server.
 func failure(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	code := engine.CodeOf(err)
+	if err == nil || code != engine.CodeOutcomeUnknown && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return err
 	}
 	if own, ok := errors.AsType[*gremlin.Error](err); ok {
 		return own
 	}
-	out := &gremlin.Error{Status: gremlin.StatusInternal, Msg: err.Error(), Attributes: &value.Map{}}
-	code := engine.CodeOf(err)
+	out := &gremlin.Error{Status: gremlin.StatusInternal, Msg: err.Error(), Attributes: &value.Map{}, Err: err}
 	step, isStep := errors.AsType[*traversal.StepError](err)
 	switch {
 	case code == engine.CodeInternal && !isStep:

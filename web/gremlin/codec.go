@@ -12,6 +12,7 @@ import (
 
 // codec is an encoding of messages.
 type codec struct {
+	form        byte // its name between nodes
 	decode      func(b []byte) (*message.Request, error)
 	appendItem  func(dst []byte, n int, v any) ([]byte, error)
 	appendItems func(dst []byte, p *message.Response, items []byte, n int) ([]byte, error)
@@ -19,11 +20,18 @@ type codec struct {
 }
 
 func binaryCodec() *codec {
-	return &codec{graphbinary.DecodeRequest, graphbinary.AppendItem, graphbinary.AppendItems, graphbinary.AppendResponse}
+	return &codec{formBinary, graphbinary.DecodeRequest, graphbinary.AppendItem, graphbinary.AppendItems, graphbinary.AppendResponse}
 }
 
 func jsonCodec(f graphson.Format) *codec {
-	return &codec{graphson.DecodeRequest, f.AppendItem, f.AppendItems, f.AppendResponse}
+	form := byte(formTyped)
+	switch f {
+	case graphson.Untyped:
+		form = formUntyped
+	case graphson.Untyped4:
+		form = formUntyped4
+	}
+	return &codec{form, graphson.DecodeRequest, f.AppendItem, f.AppendItems, f.AppendResponse}
 }
 
 // codecNamed returns the codec of a MIME type; nil if there is none.
@@ -35,6 +43,21 @@ func codecNamed(mime string) *codec {
 		return jsonCodec(graphson.Typed)
 	case graphson.MimeUntyped:
 		return jsonCodec(graphson.Untyped)
+	}
+	return nil
+}
+
+// codecOf returns the codec of a form; nil if there is none.
+func codecOf(form byte) *codec {
+	switch form {
+	case formBinary:
+		return binaryCodec()
+	case formTyped:
+		return jsonCodec(graphson.Typed)
+	case formUntyped:
+		return jsonCodec(graphson.Untyped)
+	case formUntyped4:
+		return jsonCodec(graphson.Untyped4)
 	}
 	return nil
 }

@@ -39,7 +39,8 @@ type job struct {
 	codec *codec
 	typ   websocket.MessageType // of the responses: that of the request
 	req   *message.Request
-	size  int64 // of the message
+	body  []byte // of the message, without the name of its encoding
+	size  int64  // of the message
 }
 
 // serve reads requests until the connection ends, and then ends what it left.
@@ -159,6 +160,7 @@ func (c *conn) receive(typ websocket.MessageType, b []byte) bool {
 	body, offset, codec, err := frame(typ, b)
 	j.codec = codec
 	if err == nil {
+		j.body = body
 		j.req, err = codec.decode(body)
 	}
 	if err != nil {
@@ -188,7 +190,7 @@ func (c *conn) start(j *job) bool {
 	w, bad := workOf(&c.h.o, j.req.Op, j.req.Processor, j.req.Args)
 	var t *turn
 	if bad == nil {
-		w.req.User = c.login.user
+		w.req.User, w.form, w.body = c.login.user, j.codec.form, j.body
 		if w.session != "" {
 			t, bad = c.queue(w.session, w.close)
 		}
@@ -233,11 +235,11 @@ func (c *conn) perform(j *job, w *work, t *turn) {
 	c.h.run(ctx, w, s, func(ctx context.Context) error {
 		switch {
 		case t != nil:
-			return t.s.run(ctx, w, s.yield)
+			return t.s.run(ctx, w, s)
 		case w.close: // a session that there is not, or no longer
 			return nil
 		}
-		return c.h.o.Backend.Submit(ctx, w.req, s.yield)
+		return c.h.submit(ctx, w, s)
 	})
 }
 

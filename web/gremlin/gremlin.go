@@ -13,6 +13,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/forward"
 	lang "github.com/skerrydb/skerry/graph/gremlin"
 	"github.com/skerrydb/skerry/graph/value"
 )
@@ -22,7 +24,9 @@ type Backend interface {
 	// Submit runs one traversal in a transaction of its own and calls yield for each
 	// result, with how often it occurs, which is at least 1. It returns an error of
 	// yield as it is, or wrapped, and does not commit then. The client sees the text
-	// of an *Error only. Submit ends soon after ctx is done.
+	// of an *Error only. Submit ends soon after ctx is done. An error that is
+	// engine.ErrNotLeader says that the traversal writes, that this node does not lead,
+	// and that nothing was done: the leader is asked then.
 	Submit(ctx context.Context, r Request, yield func(val any, bulk int64) error) error
 	// Begin opens a transaction that lasts over several requests. ctx is done when
 	// the transaction must end.
@@ -75,7 +79,11 @@ type Error struct {
 	Status     int // one of the statuses above
 	Msg        string
 	Attributes *value.Map // of the status, for drivers; may be nil
+	Err        error      // the cause, which the client does not see; may be nil
 }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Msg }
@@ -105,6 +113,8 @@ const (
 	// rollbackTimeout is how long the rollback of a session may take whose connection
 	// has ended.
 	rollbackTimeout = 10 * time.Second
+	// beginTimeout is how long the leader may take to begin a transaction.
+	beginTimeout = 30 * time.Second
 	// authTimeout is how long checking a password may take.
 	authTimeout = 30 * time.Second
 )
@@ -127,7 +137,12 @@ type Options struct {
 	// Origins are patterns of the hosts whose web pages may connect, besides the
 	// server's own host, as in websocket.AcceptOptions.OriginPatterns.
 	Origins []string
+	// Cluster, if not nil, is the cluster that this node is in. What writes goes to its
+	// leader, where ServeNode serves it.
+	Cluster engine.Cluster
 
+	ElectionWait    time.Duration // for a leader (forward.ElectionWait)
+	Upstreams       int           // requests at a time that are passed on to the leader, besides sessions; more wait (128)
 	MaxConnections  int           // connections and HTTP requests at a time (1000)
 	MaxMessageBytes int64         // the size of a request (10 MiB)
 	MaxRunning      int           // requests of one connection that run at a time (16)
@@ -154,7 +169,7 @@ func (o Options) complete() (Options, error) {
 	for _, n := range []struct {
 		at        *int
 		otherwise int
-	}{{&o.MaxConnections, 1000}, {&o.MaxRunning, 16}, {&o.MaxWaiting, 1024}, {&o.MaxSessions, 256}, {&o.SessionsEach, 16}} {
+	}{{&o.MaxConnections, 1000}, {&o.MaxRunning, 16}, {&o.MaxWaiting, 1024}, {&o.MaxSessions, 256}, {&o.SessionsEach, 16}, {&o.Upstreams, 128}} {
 		if *n.at < 0 {
 			return o, fmt.Errorf("serve gremlin: a bound of %d is negative", *n.at)
 		}
@@ -168,7 +183,7 @@ func (o Options) complete() (Options, error) {
 	}{
 		{&o.Timeout, 30 * time.Second}, {&o.MaxTimeout, 10 * time.Minute}, {&o.WriteTimeout, time.Minute},
 		{&o.IdleTimeout, time.Hour}, {&o.PingEvery, 30 * time.Second}, {&o.SessionIdle, 2 * time.Minute},
-		{&o.SessionLife, 10 * time.Minute},
+		{&o.SessionLife, 10 * time.Minute}, {&o.ElectionWait, forward.ElectionWait},
 	} {
 		if *d.at < 0 {
 			return o, fmt.Errorf("serve gremlin: a time limit of %v is negative", *d.at)

@@ -19,6 +19,7 @@ type Handler struct {
 	buffers  sync.Pool // of *[]byte
 	sessions atomic.Int64
 	protect  *http.CrossOriginProtection
+	leader   *upstreams // nil: this node is the only one
 
 	// stop is done when Close is called.
 	stop   context.Context
@@ -36,7 +37,7 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{o: o, ids: requestid.New(), protect: http.NewCrossOriginProtection()}
+	h := &Handler{o: o, ids: requestid.New(), protect: http.NewCrossOriginProtection(), leader: newUpstreams(&o)}
 	h.buffers.New = func() any { return new([]byte) }
 	h.stop, h.cancel = context.WithCancel(context.Background())
 	return h, nil
@@ -50,6 +51,9 @@ func (h *Handler) Close() {
 	h.mu.Unlock()
 	h.cancel()
 	h.wg.Wait()
+	if h.leader != nil {
+		h.leader.close()
+	}
 }
 
 // enter counts a client and reports whether it is let in. leave is its reverse.

@@ -29,7 +29,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		_ = to.fail(&Error{Status: http.StatusForbidden, Msg: err.Error()})
 		return
 	}
-	args, bad := h.body(w, r)
+	args, raw, bad := h.body(w, r)
 	if bad == nil {
 		bad = to.negotiate(r, args)
 	}
@@ -46,13 +46,14 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		_ = to.fail(bad)
 		return
 	}
-	wk.req.User = user
+	wk.req.User, wk.body = user, raw
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.stop, cancel)()
 	s := &stream{codec: jsonCodec(to.format), to: to}
+	wk.form = s.codec.form | formHTTP
 	h.run(ctx, wk, s, func(ctx context.Context) error {
-		return h.o.Backend.Submit(ctx, wk.req, s.yield)
+		return h.submit(ctx, wk, s)
 	})
 }
 
@@ -71,29 +72,29 @@ func httpWork(o *Options, args *value.Map) (*work, *Error) {
 	return w, a.err
 }
 
-// body reads the request's arguments.
-func (h *Handler) body(w http.ResponseWriter, r *http.Request) (*value.Map, *Error) {
+// body reads the request's arguments, and returns their text too.
+func (h *Handler) body(w http.ResponseWriter, r *http.Request) (*value.Map, []byte, *Error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != graphson.MimeJSON && !strings.HasPrefix(kind, "application/vnd.gremlin-v") {
-		return nil, errorf(http.StatusUnsupportedMediaType, "expected a body of %s", graphson.MimeJSON)
+		return nil, nil, errorf(http.StatusUnsupportedMediaType, "expected a body of %s", graphson.MimeJSON)
 	}
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.MaxMessageBytes))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, errorf(http.StatusRequestEntityTooLarge, "expected a body of at most %d bytes", large.Limit)
+		return nil, nil, errorf(http.StatusRequestEntityTooLarge, "expected a body of at most %d bytes", large.Limit)
 	case err != nil:
-		return nil, errorf(StatusMalformed, "the body ended early")
+		return nil, nil, errorf(StatusMalformed, "the body ended early")
 	}
 	v, err := graphson.Decode(b)
 	if err != nil {
-		return nil, errorf(StatusMalformed, "malformed request: %v", err)
+		return nil, nil, errorf(StatusMalformed, "malformed request: %v", err)
 	}
 	m, ok := v.(*value.Map)
 	if !ok {
-		return nil, errorf(StatusMalformed, "malformed request: expected an object")
+		return nil, nil, errorf(StatusMalformed, "malformed request: expected an object")
 	}
-	return m, nil
+	return m, b, nil
 }
 
 // basic checks the user of HTTP's Basic authentication.

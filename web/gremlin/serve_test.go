@@ -25,6 +25,8 @@ import (
 // happens to transactions.
 type fake struct {
 	submit func(ctx context.Context, r gremlin.Request, yield func(any, int64) error) error
+	// committing, if not nil, is what the commit of a session does first.
+	committing func(context.Context) error
 
 	mu     sync.Mutex
 	events []string
@@ -69,7 +71,16 @@ func (f *fake) Begin(_ context.Context, r gremlin.Request) (gremlin.Session, err
 
 type fakeSession struct{ *fake }
 
-func (s fakeSession) Commit(context.Context) error   { s.note("commit"); return nil }
+func (s fakeSession) Commit(ctx context.Context) error {
+	if s.committing != nil {
+		if err := s.committing(ctx); err != nil {
+			return err
+		}
+	}
+	s.note("commit")
+	return nil
+}
+
 func (s fakeSession) Rollback(context.Context) error { s.note("rollback"); return nil }
 
 // echo yields the arguments of a traversal's first step.

@@ -13,7 +13,7 @@ type session struct {
 	c  *conn
 	id string
 
-	tx Session // owned by the turn; nil: no transaction is open
+	tx transaction // owned by the turn; nil: no transaction is open
 
 	// c.mu guards what follows.
 	last   chan struct{} // closed at the end of the last turn
@@ -45,9 +45,8 @@ func (c *conn) queue(id string, closing bool) (*turn, *Error) {
 		if len(c.sessions) >= c.h.o.SessionsEach {
 			return nil, errorf(StatusTooMany, "a connection has at most %d sessions", c.h.o.SessionsEach)
 		}
-		if c.h.sessions.Add(1) > int64(c.h.o.MaxSessions) {
-			c.h.sessions.Add(-1)
-			return nil, errorf(StatusTooMany, "the server has at most %d sessions", c.h.o.MaxSessions)
+		if bad := c.h.openSession(); bad != nil {
+			return nil, bad
 		}
 		s = &session{c: c, id: id, last: make(chan struct{})}
 		close(s.last)
@@ -58,6 +57,15 @@ func (c *conn) queue(id string, closing bool) (*turn, *Error) {
 		c.sessions[id] = s
 	}
 	return s.queue(), nil
+}
+
+// openSession counts a session, unless there are too many.
+func (h *Handler) openSession() *Error {
+	if h.sessions.Add(1) > int64(h.o.MaxSessions) {
+		h.sessions.Add(-1)
+		return errorf(StatusTooMany, "the server has at most %d sessions", h.o.MaxSessions)
+	}
+	return nil
 }
 
 // queue returns the next turn. c.mu is held.
@@ -103,7 +111,7 @@ func (s *session) context(ctx context.Context) context.Context {
 }
 
 // run does what a request asks for. The caller has the turn.
-func (s *session) run(ctx context.Context, w *work, yield func(any, int64) error) error {
+func (s *session) run(ctx context.Context, w *work, st *stream) error {
 	if lost := s.reason(w.tx == "rollback" || w.close); lost != nil {
 		return lost
 	}
@@ -115,7 +123,7 @@ func (s *session) run(ctx context.Context, w *work, yield func(any, int64) error
 	case w.tx == "commit" || w.tx == "rollback":
 		return s.end(ctx, w.tx == "commit")
 	}
-	if err := s.begin(w); err != nil || w.tx == "begin" {
+	if err := s.begin(ctx, w); err != nil || w.tx == "begin" {
 		return err
 	}
 	completed := false
@@ -124,7 +132,7 @@ func (s *session) run(ctx context.Context, w *work, yield func(any, int64) error
 			s.rollback()
 		}
 	}()
-	err := s.tx.Submit(ctx, w.req, yield)
+	err := s.tx.submit(ctx, w, st)
 	completed = true
 	if !w.managed {
 		return err
@@ -150,17 +158,18 @@ func (s *session) reason(forget bool) *Error {
 	return s.lost
 }
 
-// begin opens the transaction if there is none.
-func (s *session) begin(w *work) error {
+// begin opens the transaction if there is none. ctx bounds how long a leader is waited
+// for.
+func (s *session) begin(ctx context.Context, w *work) error {
 	if s.tx != nil {
 		return nil
 	}
 	s.c.mu.Lock()
-	ctx := s.ctx
+	life := s.ctx
 	s.c.mu.Unlock()
 	r := w.req
 	r.Traversal, r.End, r.N = nil, "", -1
-	tx, err := s.c.h.o.Backend.Begin(ctx, r)
+	tx, err := s.c.h.begin(ctx, life, r)
 	if err != nil {
 		return err
 	}

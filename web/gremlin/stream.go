@@ -66,6 +66,28 @@ func (s *stream) add(val any) error {
 	return nil
 }
 
+// take takes a batch that the leader has encoded.
+func (s *stream) take(items []byte, n int) error {
+	if s.n > 0 {
+		if err := s.flush(StatusPartial); err != nil {
+			return err
+		}
+	}
+	s.items, s.n = items, n
+	return nil
+}
+
+// accept takes the end of the leader's answer.
+func (s *stream) accept(end *answer) error {
+	if err := end.err(); err != nil || end.n == 0 {
+		return err
+	}
+	return s.take(end.items, end.n)
+}
+
+// begun reports whether there are results.
+func (s *stream) begun() bool { return s.sent || s.n > 0 }
+
 func (s *stream) flush(status int) error {
 	if s.broken == nil {
 		s.broken = s.to.send(status, s.items, s.n)
@@ -102,7 +124,11 @@ func (h *Handler) run(ctx context.Context, w *work, s *stream, what func(context
 	}()
 	err := h.guard(ctx, func(context.Context) error { return w.parse(&h.o) })
 	s.items, s.batch, s.traversers = (*buf)[:0], w.batch, w.traversers
-	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, errTimeout)
+	limit := w.timeout
+	if w.limit > 0 {
+		limit = min(limit, w.limit)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
 	s.ctx = ctx
 	if err == nil {

@@ -21,6 +21,9 @@ type work struct {
 	session  string
 	batch    int
 	timeout  time.Duration
+	limit    time.Duration // what is left of it, of a request of another node; 0: all
+	form     byte          // of body, between nodes
+	body     []byte        // the request as it came
 	// traversers is whether results are sent with how often they occur.
 	traversers bool
 }
