@@ -100,8 +100,9 @@ func (m *mesh) hops(dir graph.Direction, labels ...string) (out [][2]int) {
 	return out
 }
 
-// yields calls use with what a text yields.
-func yields(t testing.TB, db *graph.DB, text string, o traversal.Options, use func(v any)) {
+// yields calls use with what a text yields. It calls begin before that: an engine may
+// read again from the beginning.
+func yields(t testing.TB, db *graph.DB, text string, o traversal.Options, begin func(), use func(v any)) {
 	t.Helper()
 	q, err := gremlin.Parse(text, nil)
 	if err != nil {
@@ -115,6 +116,7 @@ func yields(t testing.TB, db *graph.DB, text string, o traversal.Options, use fu
 		t.Fatalf("%s writes", text)
 	}
 	if _, err := db.View(t.Context(), engine.Read{}, graph.Default, func(tx *graph.Tx) error {
+		begin()
 		return plan.Run(t.Context(), tx, o, func(v any, bulk int64) error {
 			for range bulk {
 				use(v)
@@ -130,7 +132,7 @@ func yields(t testing.TB, db *graph.DB, text string, o traversal.Options, use fu
 func (m *mesh) computed(t *testing.T, step string) map[int]any {
 	t.Helper()
 	out := map[int]any{}
-	yields(t, m.db, "g."+step+".V().project('n','p').by('n').by('p')", traversal.Options{}, func(v any) {
+	yields(t, m.db, "g."+step+".V().project('n','p').by('n').by('p')", traversal.Options{}, func() { clear(out) }, func(v any) {
 		n, _ := v.(*value.Map).Get("n")
 		p, _ := v.(*value.Map).Get("p")
 		out[int(n.(int64))] = p

@@ -79,7 +79,7 @@ func BenchmarkWholeGraph(b *testing.B) {
 						first = last
 					}
 					iterations++
-				}}, func(any) {})
+				}}, func() { iterations = 0 }, func(any) {})
 				if iterations > 1 {
 					each := last.Sub(first) / time.Duration(iterations-1)
 					b.ReportMetric(float64(each.Milliseconds()), "ms/iteration")

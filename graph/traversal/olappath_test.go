@@ -105,7 +105,7 @@ func (m *mesh) checkPaths(t *testing.T, with string, hops [][3]int, edges bool, 
 	for i, id := range m.ids {
 		index[id] = i
 	}
-	yields(t, m.db, "g.V().shortestPath()"+with, traversal.Options{}, func(v any) {
+	yields(t, m.db, "g.V().shortestPath()"+with, traversal.Options{}, func() { clear(found) }, func(v any) {
 		var at []int
 		for i, x := range v.(*value.Path).Objects {
 			if e, isEdge := x.(*graph.Edge); isEdge != (edges && i%2 == 1) {
@@ -157,7 +157,7 @@ func TestZeroDistances(t *testing.T) {
 	m.store(t, make([]bool, 4))
 	got := map[string]bool{}
 	yields(t, m.db, "g.V().has('n', 0).shortestPath().with(ShortestPath.distance, 'w').with(ShortestPath.target, has('n', 1)).with(ShortestPath.edges, outE())",
-		traversal.Options{}, func(v any) { got[value.Text(v)] = true })
+		traversal.Options{}, func() { clear(got) }, func(v any) { got[value.Text(v)] = true })
 	if len(got) != 5 { // through none of two others, one of them or both in either order
 		t.Errorf("%d paths: %v", len(got), got)
 	}

@@ -216,7 +216,7 @@ func TestProgress(t *testing.T) {
 		var got []string
 		yields(t, m.db, text, traversal.Options{Progress: func(step string, done, total int64) {
 			got = append(got, fmt.Sprintf("%s %d/%d", step, done, total))
-		}}, func(any) {})
+		}}, func() { got = nil }, func(any) {})
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
@@ -274,7 +274,7 @@ func TestManyPaths(t *testing.T) {
 	}
 	m.store(t, make([]bool, 2*layers))
 	text := fmt.Sprintf("g.V().has('n', 0).shortestPath().with(ShortestPath.target, has('n', %d)).limit(1000).dedup().count()", 2*layers-1)
-	yields(t, m.db, text, traversal.Options{}, func(v any) {
+	yields(t, m.db, text, traversal.Options{}, func() {}, func(v any) {
 		if v != int64(1000) {
 			t.Errorf("%v paths", v)
 		}
