@@ -31,10 +31,16 @@ func golden() []Collection {
 	return []Collection{{Name: "plant"}, {Name: "hours", Rollup: &Rollup{Of: "plant", Step: time.Hour, Aggregates: []Aggregate{Avg, Percentile(99)}}}}
 }
 
+// goldenNow is the clock of the golden file.
+var goldenNow = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+
 // goldenOptions seal and merge small generations. A job begins only when a generation is full, so that the numbers of
 // parts are always the same.
 func goldenOptions() Options {
-	return Options{generation: 20, age: math.MaxInt64, fanIn: 2, pause: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+	return Options{
+		generation: 20, age: math.MaxInt64, fanIn: 2, pause: time.Hour,
+		Now: func() time.Time { return goldenNow }, Logger: slog.New(slog.DiscardHandler),
+	}
 }
 
 // goldenBatches are what is written, one batch after the other: days before and after 1970 and now, times in any order
@@ -42,7 +48,7 @@ func goldenOptions() Options {
 func goldenBatches(t *testing.T) (names []Labels, batches [][]killedSample) {
 	names = []Labels{labels(t, "temp", "line", "a"), labels(t, "temp", "line", "ü\"\n", "site", "graz"), labels(t, "", "only", "label")}
 	values := []float64{0, math.Copysign(0, -1), 1.5, -3, 1 << 60, math.Inf(1), math.Inf(-1), math.Float64frombits(0x7ff0000000000002), math.Pi, 40, 4000, 1e300}
-	days := []time.Time{now.Add(-time.Hour), now.Add(-26 * time.Hour), time.Unix(0, 5), time.Unix(-1, 0)}
+	days := []time.Time{goldenNow.Add(-time.Hour), goldenNow.Add(-26 * time.Hour), time.Unix(0, 5), time.Unix(-1, 0)}
 	for i := range 9 {
 		var b []killedSample
 		for j := range 10 {
@@ -111,7 +117,7 @@ func writeGolden(t *testing.T, eng engine.Engine) {
 	o.pause, o.generation = time.Millisecond, 1000 // so that the summaries are not sealed
 	stores, stop = openUntil(t, eng, o, golden()...)
 	eventually.True(t, "all is summarized", func() bool {
-		return stores[1].rolledUntil() == windowOf(now.Add(-defaultRollupDelay).UnixNano(), int64(time.Hour))
+		return stores[1].rolledUntil() == windowOf(goldenNow.Add(-defaultRollupDelay).UnixNano(), int64(time.Hour))
 	})
 	stop()
 }
@@ -207,7 +213,7 @@ func TestGoldenRead(t *testing.T) {
 		stores, stop := openUntil(t, eng, o, golden()...)
 		eventually.True(t, "the keys are read", func() bool { return stores[0].Stats().Series > 0 })
 		m.check(t, stores[0], Query{}, nil)
-		for _, at := range []time.Time{now, now.Add(-26 * time.Hour), time.Unix(0, 0)} { // by the buckets
+		for _, at := range []time.Time{goldenNow, goldenNow.Add(-26 * time.Hour), time.Unix(0, 0)} { // by the buckets
 			m.check(t, stores[0], Query{From: at.Add(-2 * time.Hour), To: at.Add(time.Hour)}, nil)
 		}
 		got := summaries(t, stores[1])

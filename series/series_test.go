@@ -18,8 +18,9 @@ import (
 	"github.com/skerrydb/skerry/engine/testengine"
 )
 
-// now is the clock of the tests.
-var now = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+// now is the clock of the tests: noon of today, since Cassandra counts by its own clock how
+// long it keeps samples.
+var now = time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour)
 
 // open returns a running DB with some collections on an engine.
 func open(t testing.TB, eng engine.Engine, o Options, cs ...Collection) []*Store {
