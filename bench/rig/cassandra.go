@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"net"
 	"os"
@@ -11,21 +10,7 @@ import (
 
 // CassandraJars returns the folder to which ci/jars brings the jars of Cassandra. The current folder
 // must be bench/.
-func CassandraJars() (string, error) {
-	pom, err := os.ReadFile("../ci/cassandraserver/pom.xml")
-	if err != nil {
-		return "", err
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(cache, "skerry", fmt.Sprintf("cassandra-%.6x", sha256.Sum256(pom)))
-	if _, err := os.Stat(dir); err != nil {
-		return "", fmt.Errorf("%w: run ci/jars cassandraserver cassandra, or leave cassandra out with -systems", err)
-	}
-	return dir, nil
-}
+func CassandraJars() (string, error) { return jarsOf("cassandraserver", "cassandra") }
 
 // StartCassandra runs one node of Cassandra with its data in dir and waits until it serves at addr. It syncs its commit
 // log before it acknowledges. It has 1 GB of heap: the small one of tests would measure garbage collection.

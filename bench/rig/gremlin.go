@@ -24,7 +24,7 @@ const gremlinThreads = 16
 
 // TinkerGraph returns a Gremlin Server with a graph in memory, from the jars that graph/gremlinserver/pom.xml names.
 func TinkerGraph() (*GremlinServer, error) {
-	jars, err := jarsOf("graph/gremlinserver/pom.xml", "gremlinserver")
+	jars, err := jarsOf("../bench/graph/gremlinserver", "gremlinserver")
 	return &GremlinServer{
 		Main:    "org.apache.tinkerpop.gremlin.server.GremlinServer",
 		Plugins: []string{"org.apache.tinkerpop.gremlin.tinkergraph.jsr223.TinkerGraphGremlinPlugin"},
@@ -40,7 +40,7 @@ gremlin.tinkergraph.edgeIdManager=LONG
 // JanusGraph returns a JanusGraph server, from the jars that graph/janusgraph/pom.xml names. Its backend is berkeleyje, whose files are
 // below dir, or inmemory. With storage.transactions BerkeleyDB calls fdatasync at each commit, which is its default.
 func JanusGraph(backend, dir string) (*GremlinServer, error) {
-	jars, err := jarsOf("graph/janusgraph/pom.xml", "janusgraph")
+	jars, err := jarsOf("../bench/graph/janusgraph", "janusgraph")
 	properties := "gremlin.graph=org.janusgraph.core.JanusGraphFactory\nstorage.backend=" + backend + "\n"
 	if backend != "inmemory" {
 		properties += "storage.directory=" + filepath.Join(dir, "files") + "\nstorage.transactions=true\ncache.db-cache=true\n"
@@ -61,9 +61,10 @@ m.commit()
 	}, err
 }
 
-// jarsOf returns the folder to which ci/jars brings the jars of a pom. The current folder must be bench/.
-func jarsOf(pom, name string) (string, error) {
-	text, err := os.ReadFile(pom)
+// jarsOf returns the folder to which ci/jars brings the jars that a folder's pom.xml names. Both arguments are those of ci/jars, so
+// the folder is relative to ci/. The current folder must be bench/.
+func jarsOf(folder, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join("../ci", folder, "pom.xml"))
 	if err != nil {
 		return "", err
 	}
@@ -73,7 +74,7 @@ func jarsOf(pom, name string) (string, error) {
 	}
 	dir := filepath.Join(cache, "skerry", fmt.Sprintf("%s-%.6x", name, sha256.Sum256(text)))
 	if _, err := os.Stat(dir); err != nil {
-		return "", fmt.Errorf("%w: run ci/jars ../bench/%s %s, or leave %[3]s out with -systems", err, filepath.Dir(pom), name)
+		return "", fmt.Errorf("%w: run ci/jars %s %s, or leave %[3]s out with -systems", err, folder, name)
 	}
 	return dir, nil
 }
