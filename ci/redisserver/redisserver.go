@@ -142,9 +142,11 @@ func Replica(tb testing.TB, all []*Server, of *Server, args ...string) *Server {
 		return err == nil && reply == "OK"
 	})
 	mine := s.Do(tb, "CLUSTER", "MYID")
-	eventually.True(tb, "all know the replica, which has the data", func() bool {
+	eventually.True(tb, "all know the replica, which knows them and has the data", func() bool {
+		known := s.Do(tb, "CLUSTER", "NODES")
 		for _, other := range all {
-			if !strings.Contains(other.Do(tb, "CLUSTER", "NODES"), mine+" "+s.addr+"@"+bus+" slave "+id) {
+			if !strings.Contains(other.Do(tb, "CLUSTER", "NODES"), mine+" "+s.addr+"@"+bus+" slave "+id) ||
+				!strings.Contains(known, other.Do(tb, "CLUSTER", "MYID")+" ") { // until it has met the other, a random id stands there
 				return false
 			}
 		}
