@@ -114,6 +114,7 @@ func (c *checker) run() []error {
 			c.half(p)
 		}
 	}
+	c.schema()
 	for half, has := range c.halves {
 		if has != 3 {
 			c.errorf("an edge %x has only half %d", half, has)
@@ -243,11 +244,31 @@ func (c *checker) edge(p engine.Pair, most uint64, indexes []*Index) {
 	}
 }
 
+// schema checks that all elements are as the schema in force says.
+func (c *checker) schema() {
+	s, err := c.t.rulesNow()
+	if s == nil || err != nil {
+		c.errs = append(c.errs, err)
+		return
+	}
+	if last, err := c.t.lastVersion(); err != nil || s.version > last {
+		c.errorf("the version %d of the schema is beyond the last %d: %w", s.version, last, err)
+	}
+	is := checking{t: c.t, s: []*rules{s}}
+	for _, p := range c.all {
+		if room := p.Key[len(c.t.prefix)]; room == roomVertices || room == roomOut {
+			if err := is.element(p); err != nil {
+				c.errs = append(c.errs, err)
+			}
+		}
+	}
+}
+
 // rest checks the keys that follow from others.
 func (c *checker) rest(p engine.Pair, indexes []*Index) {
 	at := len(c.t.prefix) + 1
 	switch p.Key[at-1] {
-	case roomVertices, roomOut, roomIn, roomCounters, roomIndexes:
+	case roomVertices, roomOut, roomIn, roomCounters, roomIndexes, roomSchemas:
 	case roomNames:
 		if n, rest, ok := number(p.Val); !ok || len(rest) != 0 {
 			c.errorf("the number of the name %q is damaged", p.Key[at:])
@@ -265,6 +286,9 @@ func (c *checker) rest(p engine.Pair, indexes []*Index) {
 		delete(c.ids, string(p.Key))
 	case roomEntries, roomFills:
 		num, _, _ := number(p.Key[at:])
+		if _, next, _ := c.t.Schema(); num == 0 && next != nil && p.Key[at-1] == roomFills {
+			return
+		}
 		for _, ix := range indexes {
 			if ix.num != num {
 				continue

@@ -157,6 +157,10 @@ func (e *Edge) save(before, after *edgeRecord) error {
 	if err != nil {
 		return err
 	}
+	lacks, err := e.allow(after)
+	if err != nil {
+		return err
+	}
 	if err := e.t.reindexEdge(e, before, after); err != nil {
 		return err
 	}
@@ -164,6 +168,7 @@ func (e *Edge) save(before, after *edgeRecord) error {
 		return err
 	}
 	e.raw, e.known, e.read = b, true, e.t.version
+	e.t.owe(lacks, value.KindEdge, e.out, e.label, e.in, e.num)
 	return nil
 }
 
@@ -177,6 +182,9 @@ func (t *Tx) AddEdge(label string, out, in *Vertex, id any) (*Edge, error) {
 			}
 			return nil, engine.Errorf(CodeNoElement, "an edge %q needs the vertex %s, which is not in the graph", label, value.Text(v.lastID()))
 		}
+	}
+	if err := t.allowEdge(label, out, in); err != nil {
+		return nil, err
 	}
 	n, err := t.give(label)
 	if err != nil {

@@ -26,6 +26,8 @@ const defaultGraph = 1 // its number, which is stored: do not change it
 type DB struct {
 	eng   engine.Engine
 	batch int // how many bytes one transaction of a batch writes, at most
+
+	parsed parsed
 }
 
 // Needs returns what graphs need of an engine.
@@ -54,6 +56,7 @@ func (d *DB) View(ctx context.Context, r engine.Read, name string, fn func(*Tx) 
 		if err != nil {
 			return err
 		}
+		t.parsed = &d.parsed
 		return t.end(fn(t))
 	})
 }
@@ -66,6 +69,7 @@ func (d *DB) Update(ctx context.Context, name string, fn func(*Tx) error) (engin
 		if err != nil {
 			return err
 		}
+		t.parsed = &d.parsed
 		return t.end(fn(t))
 	})
 }
@@ -88,6 +92,10 @@ type Tx struct {
 	next    *counters           // nil: not read yet
 	indexes []*Index            // nil: not read yet
 	dropped []uint64            // numbers of indexes that are being removed; read with indexes
+	stored  [2][]byte           // the schema in force and the next one; read with indexes
+	schemas []*rules            // what they say; nil: not parsed yet
+	parsed  *parsed             // of the DB; nil: the transaction was not begun by one
+	owing   map[owed]struct{}   // elements that lacked what a schema requires
 	leaving map[uint64]struct{} // vertices that are being removed; nil: not read yet
 	added   map[uint64]uint64   // vertices that were added with a number below the counter, and at which version
 	ends    []hop               // for Neighbours; in use while a page is read
@@ -110,7 +118,8 @@ func begin(tx engine.Tx, num uint64, writes bool) *Tx {
 }
 
 // End writes what the transaction has to write last. It returns the error of a write
-// that failed, or of a read that a method of an element could not return.
+// that failed, or of a read that a method of an element could not return, or that of
+// Complete: not in a transaction of a Lasting, which lasts longer.
 func (t *Tx) End() error { return t.end(nil) }
 
 func (t *Tx) end(err error) error {
@@ -119,6 +128,13 @@ func (t *Tx) end(err error) error {
 		return err
 	case t.fail != nil:
 		return t.fail
+	}
+	if t.apart == nil {
+		if err := t.Complete(); err != nil {
+			return err
+		}
+	}
+	switch {
 	case t.next == nil || !t.next.changed && t.next.passed == (passed{}):
 		return nil
 	case t.next.own != nil:
@@ -132,8 +148,8 @@ func (t *Tx) putCounters() error {
 	return t.put(t.key(roomCounters), binary.AppendUvarint(binary.AppendUvarint(nil, t.next.vertex), t.next.edge))
 }
 
-// Err returns what End would return: the first error of a write, or of a read that a
-// method of an element could not return.
+// Err returns the first error of a write, or of a read that a method of an element
+// could not return. End would return it.
 func (t *Tx) Err() error { return t.fail }
 
 // Writes reports whether the transaction may write.

@@ -106,7 +106,7 @@ func (d *DB) Names(ctx context.Context) (names []string, err error) {
 }
 
 // Drop removes a graph at once, and then its keys in batches. Default stays, empty,
-// with the definitions of its indexes. A name without a graph is CodeNoGraph. If Drop
+// with the definitions of its indexes and its schema. A name without a graph is CodeNoGraph. If Drop
 // is interrupted, the graph is gone, and Resume removes the remaining keys.
 func (d *DB) Drop(ctx context.Context, name string) error {
 	var num uint64
@@ -130,7 +130,7 @@ func (d *DB) Drop(ctx context.Context, name string) error {
 	return d.sweep(ctx, num)
 }
 
-// replace gives Default a new number, in place of num, with the same indexes.
+// replace gives Default a new number, in place of num, with the same indexes and schema.
 func replace(tx engine.Tx, num uint64) error {
 	next, _, err := nextGraph(tx)
 	if err != nil {
@@ -141,6 +141,9 @@ func replace(tx engine.Tx, num uint64) error {
 		return err
 	}
 	t := begin(tx, next, true)
+	if err := t.takeSchema(begin(tx, num, true)); err != nil {
+		return err
+	}
 	for _, ix := range all {
 		o, err := t.DefineIndex(Index{On: ix.On, Label: ix.Label, Keys: ix.Keys, Unique: ix.Unique})
 		if err != nil {

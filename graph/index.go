@@ -45,6 +45,10 @@ func (t *Tx) readIndexes() ([]*Index, error) {
 		if err != nil {
 			return nil, err
 		}
+		if which, ok := schemaAt(p.Key[len(lo):]); ok {
+			t.stored[which-1] = slices.Clone(p.Val)
+			continue
+		}
 		var num [1]uint64
 		ix := &Index{}
 		r := reader{b: p.Val}

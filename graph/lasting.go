@@ -24,12 +24,14 @@ type Lasting struct {
 
 	vertex, edge         uint64 // the numbers that were given last
 	lastVertex, lastEdge uint64
+
+	owing map[owed]struct{} // of all calls, also of those that were undone
 }
 
 // Lasting returns what a transaction over several calls needs for the graph with a
 // name. Its snapshot must be older: call it when the transaction has begun.
 func (d *DB) Lasting(ctx context.Context, name string) (*Lasting, error) {
-	l := &Lasting{d: d, names: names{numbers: map[string]uint64{}, texts: map[uint64]string{}}}
+	l := &Lasting{d: d, names: names{numbers: map[string]uint64{}, texts: map[uint64]string{}}, owing: map[owed]struct{}{}}
 	_, err := d.eng.View(ctx, engine.Read{}, func(tx engine.Tx) (err error) {
 		l.graph, err = graphNumber(tx, name)
 		return err
@@ -73,9 +75,18 @@ func (l *Lasting) view(ctx context.Context, fn func(*Tx) error) error {
 // Begin is Begin of a call of the transaction. ctx is that of the call.
 func (l *Lasting) Begin(ctx context.Context, tx engine.Tx, writes bool) *Tx {
 	t := begin(tx, l.graph, writes)
-	t.names, t.apart = l.names, &apart{ctx, l}
+	t.names, t.apart, t.owing, t.parsed = l.names, &apart{ctx, l}, l.owing, &l.d.parsed
 	t.next = &counters{vertex: l.vertex, edge: l.edge, own: l}
 	return t
+}
+
+// Incomplete reports whether Complete may fail.
+func (l *Lasting) Incomplete() bool { return len(l.owing) > 0 }
+
+// Complete returns CodeSchema if an element that the transaction has written lacks a
+// property that the schema requires. It must be called before the commit, in the transaction.
+func (l *Lasting) Complete(ctx context.Context, tx engine.Tx) error {
+	return l.Begin(ctx, tx, false).Complete()
 }
 
 // apart looks names up, and gives them, in other transactions than that of a Tx.

@@ -25,6 +25,9 @@ import (
 //	graph 'q' number values element   → nothing: an entry of an index
 //	graph 'f' number                  → the element with which filling the index goes on
 //	graph 'l' vertex                  → nothing: the vertex is being removed
+//	graph 'd' 0 which                 → the schema in force, or the next one
+//	graph 'f' 0                       → the element with which checking the next schema goes on
+//	graph 's'                         → the version that a schema was given last
 const (
 	roomNames    = 'n'
 	roomNumbers  = 'N'
@@ -37,6 +40,7 @@ const (
 	roomEntries  = 'q'
 	roomFills    = 'f'
 	roomLeaving  = 'l'
+	roomSchemas  = 's'
 
 	roomGarbage = 'x' // of graph 0
 )

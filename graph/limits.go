@@ -2,18 +2,20 @@ package graph
 
 // Limits of what callers ask for. Beyond them the errors are engine.CodeLimit.
 const (
-	MaxGraphs        = 1000     // of one engine
-	MaxNames         = 1 << 20  // labels and keys of properties of one graph, together
-	MaxNameBytes     = 256      // of one of them, and of a graph's name
-	MaxIDBytes       = 256      // of an id that is a string
-	MaxLabels        = 16       // of one vertex
-	MaxProperties    = 100_000  // of one element
-	MaxDepth         = 32       // of lists and maps in a property
-	MaxIndexes       = 100      // of one graph
-	MaxIndexKeys     = 8        // of one index
-	MaxPropertyBytes = 16 << 20 // of one value
-	MaxEntries       = 100_000  // of one element in one index: with several values of its keys, one for each combination
-	MaxLeaving       = 1000     // vertices of one graph that DB.RemoveVertex is removing
+	MaxGraphs           = 1000     // of one engine
+	MaxNames            = 1 << 20  // labels and keys of properties of one graph, together
+	MaxNameBytes        = 256      // of one of them, and of a graph's name
+	MaxIDBytes          = 256      // of an id that is a string
+	MaxLabels           = 16       // of one vertex
+	MaxProperties       = 100_000  // of one element
+	MaxDepth            = 32       // of lists and maps in a property
+	MaxIndexes          = 100      // of one graph
+	MaxIndexKeys        = 8        // of one index
+	MaxPropertyBytes    = 16 << 20 // of one value
+	MaxEntries          = 100_000  // of one element in one index: with several values of its keys, one for each combination
+	MaxSchemaTypes      = 1000     // types of vertices and of edges that a schema declares, together
+	MaxSchemaProperties = 10_000   // properties that the types of a schema have, and labels at the ends of edges, together
+	MaxLeaving          = 1000     // vertices of one graph that DB.RemoveVertex is removing
 )
 
 const (

@@ -286,6 +286,10 @@ func (v *Vertex) save(before, after *vertexRecord) error {
 	if err != nil {
 		return err
 	}
+	lacks, err := v.allow(after)
+	if err != nil {
+		return err
+	}
 	if err := v.t.reindexVertex(v, before, after); err != nil {
 		return err
 	}
@@ -293,6 +297,7 @@ func (v *Vertex) save(before, after *vertexRecord) error {
 		return err
 	}
 	v.raw, v.read = b, v.t.version
+	v.t.owe(lacks, value.KindVertex, v.num)
 	return nil
 }
 
@@ -315,6 +320,9 @@ func (t *Tx) AddVertex(labels []string, id any) (*Vertex, error) {
 		if !slices.Contains(rec.labels, n) {
 			rec.labels = append(rec.labels, n)
 		}
+	}
+	if err := t.allowVertex(rec); err != nil {
+		return nil, err
 	}
 	v, err := t.newVertex(id, rec)
 	if err != nil {

@@ -43,6 +43,9 @@ func (im *importer) vertex(t *graph.Tx, v *Vertex) (outcome, error) {
 		}
 		_, err = out.Set(graph.List, p.Key, p.Val, metas...)
 	}
+	if err == nil {
+		err = t.Complete()
+	}
 	return written, v.At.wrap(what, err)
 }
 
@@ -94,6 +97,9 @@ func (im *importer) edge(t *graph.Tx, e *Edge) (outcome, error) {
 	out, err := t.AddEdge(e.Label, ends[0], ends[1], id)
 	for i := 0; i < len(e.Properties) && err == nil; i++ {
 		err = out.Set(e.Properties[i].Key, e.Properties[i].Val)
+	}
+	if err == nil {
+		err = t.Complete()
 	}
 	return written, e.At.wrap(what, err)
 }

@@ -1,23 +1,28 @@
-// Package graphbinary has GraphBinary 1.0, the binary encoding of values, of
-// traversals and of messages of Gremlin drivers.
+// Package graphbinary has GraphBinary, the binary encoding of values, of traversals
+// and of messages of Gremlin drivers: version 1.0, which drivers of TinkerPop 3
+// speak over WebSocket, and 4.0, which those of TinkerPop 4 read over HTTP.
 //
 // It knows types, lengths and flags as bytes. It must not know connections, what
-// a request is answered with, or what a traversal does. The format is described
-// at https://tinkerpop.apache.org/docs/3.8.1/dev/io/#graphbinary.
+// a request is answered with, or what a traversal does. Version 1.0 is described
+// at https://tinkerpop.apache.org/docs/3.8.1/dev/io/#graphbinary. version.go has
+// what is different in 4.0.
 package graphbinary
 
 import "github.com/skerrydb/skerry/graph/value"
 
-// Mime is the name of the encoding in messages to a server.
-const Mime = "application/vnd.graphbinary-v1.0"
-
-// version begins every message. Do not change it.
-const version = 0x81
+// Names of the encodings in messages to a server, and as HTTP's media types.
+const (
+	Mime  = "application/vnd.graphbinary-v1.0"
+	Mime4 = "application/vnd.graphbinary-v4.0"
+)
 
 // Flags after a type's code. Do not change them.
 const (
 	flagValue = 0x00
 	flagNull  = 0x01
+	// flagOther, in version 4.0, is that of a list whose items have bulks, and of a map
+	// whose entries have an order.
+	flagOther = 0x02
 )
 
 // Codes of types. Do not change them.
@@ -26,7 +31,7 @@ const (
 	typeInt              = 0x01
 	typeLong             = 0x02
 	typeString           = 0x03
-	typeDate             = 0x04
+	typeDate             = 0x04 // in version 4.0, what typeOffsetDateTime is in 1.0
 	typeTimestamp        = 0x05
 	typeClass            = 0x06
 	typeDouble           = 0x07
@@ -76,6 +81,9 @@ const (
 	typeInstant          = 0x83
 	typeOffsetDateTime   = 0x88
 	typeZonedDateTime    = 0x8d
+	typeCompositePDT     = 0xf0
+	typePrimitivePDT     = 0xf1
+	typeMarker           = 0xfd
 	typeNull             = 0xfe
 )
 

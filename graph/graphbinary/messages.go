@@ -7,7 +7,7 @@ import (
 // Decode reads one value with its type, which fills b. Errors are
 // *message.Error.
 func Decode(b []byte) (any, error) {
-	r := &reader{b: b}
+	r := &reader{b: b, ver: version1}
 	v := r.value()
 	r.end()
 	if r.err != nil {
@@ -19,7 +19,7 @@ func Decode(b []byte) (any, error) {
 // Append appends a value with its type. Besides values of package value it may be
 // an argument of a traversal, a *gremlin.Traversal or a message.Traverser.
 func Append(dst []byte, v any) ([]byte, error) {
-	w := &writer{b: dst}
+	w := &writer{b: dst, ver: version1}
 	w.value(v)
 	return w.b, w.err
 }
@@ -28,7 +28,7 @@ func Append(dst []byte, v any) ([]byte, error) {
 // what it read even if there is an error, so that a response can have its id.
 // Errors are *message.Error.
 func DecodeRequest(b []byte) (*message.Request, error) {
-	r := &reader{b: b}
+	r := &reader{b: b, ver: version1}
 	q := &message.Request{}
 	r.version()
 	q.ID = r.uuid()
@@ -43,7 +43,7 @@ func DecodeRequest(b []byte) (*message.Request, error) {
 
 // AppendRequest appends a request, without the name of its encoding.
 func AppendRequest(dst []byte, q *message.Request) ([]byte, error) {
-	w := &writer{b: append(dst, version)}
+	w := &writer{b: append(dst, byte(version1)), ver: version1}
 	w.b = append(w.b, q.ID[:]...)
 	w.text(q.Op)
 	w.text(q.Processor)
@@ -53,7 +53,7 @@ func AppendRequest(dst []byte, q *message.Request) ([]byte, error) {
 
 // DecodeResponse reads a response. Errors are *message.Error.
 func DecodeResponse(b []byte) (*message.Response, error) {
-	r := &reader{b: b}
+	r := &reader{b: b, ver: version1}
 	p := &message.Response{}
 	r.version()
 	if r.flag() {
@@ -90,7 +90,7 @@ func AppendItems(dst []byte, p *message.Response, items []byte, n int) ([]byte, 
 }
 
 func responseHead(dst []byte, p *message.Response) *writer {
-	w := &writer{b: append(dst, version, flagValue)}
+	w := &writer{b: append(dst, byte(version1), flagValue), ver: version1}
 	w.b = append(w.b, p.ID[:]...)
 	w.int32(int32(p.Status))
 	w.b = append(w.b, flagValue)
@@ -101,8 +101,8 @@ func responseHead(dst []byte, p *message.Response) *writer {
 }
 
 func (r *reader) version() {
-	if v := r.byte("a version"); v != version {
-		r.failf(0, "expected version %#x, found %#x", version, v)
+	if v := r.byte("a version"); v != byte(r.ver) {
+		r.failf(0, "expected version %#x, found %#x", byte(r.ver), v)
 	}
 }
 

@@ -1,6 +1,8 @@
 package graphbinary
 
 import (
+	"strings"
+
 	"github.com/skerrydb/skerry/graph/value"
 )
 
@@ -11,7 +13,7 @@ func (r *reader) element(code byte) (any, bool) {
 		v.Properties = r.vertexProperties()
 		return v, true
 	case typeEdge:
-		e := &value.Edge{ID: r.key(), Label: r.string("a label"), In: r.reference(), Out: r.reference()}
+		e := &value.Edge{ID: r.key(), Label: r.label(), In: r.reference(), Out: r.reference()}
 		r.value() // the parent, which nobody sends
 		e.Properties = r.properties()
 		return e, true
@@ -39,11 +41,20 @@ func (r *reader) element(code byte) (any, bool) {
 // reference reads a vertex without its properties. What identifies elements and
 // what they hold are values that sets and maps may have.
 func (r *reader) reference() *value.Vertex {
-	return &value.Vertex{ID: r.key(), Label: r.string("a label")}
+	return &value.Vertex{ID: r.key(), Label: r.label()}
 }
 
 func (r *reader) vertexProperty() *value.VertexProperty {
-	return &value.VertexProperty{ID: r.key(), Key: r.string("a label"), Val: r.key()}
+	return &value.VertexProperty{ID: r.key(), Key: r.label(), Val: r.key()}
+}
+
+// label reads the label of an element, or the key of a vertex's property.
+func (r *reader) label() string {
+	if !r.ver.labelLists() {
+		return r.string("a label")
+	}
+	at := r.at
+	return strings.Join(typed[string](r, at, r.items(), "labels"), value.LabelSeparator)
 }
 
 // listOf reads a list of values of one type, or null.
@@ -58,6 +69,11 @@ func listOf[T any](r *reader, what string) []T {
 		r.failf(at, "expected a list of %s", what)
 		return nil
 	}
+	return typed[T](r, at, list, what)
+}
+
+// typed returns values that must be of one type. They stand at a position.
+func typed[T any](r *reader, at int, list []any, what string) []T {
 	out := make([]T, 0, len(list))
 	for _, item := range list {
 		if x, ok := item.(T); ok {
@@ -75,6 +91,15 @@ func (r *reader) vertexProperties() []*value.VertexProperty {
 
 func (r *reader) properties() []*value.Property {
 	return listOf[*value.Property](r, "properties")
+}
+
+// graphProperties reads properties of what is in a graph.
+func (r *reader) graphProperties() []*value.Property {
+	if !r.ver.bareLists() {
+		return r.properties()
+	}
+	at := r.at
+	return typed[*value.Property](r, at, r.items(), "properties")
 }
 
 // path reads a list of sets of labels and a list of as many values.
@@ -113,7 +138,7 @@ func (r *reader) graph() any {
 		for m := r.length("properties", 12); m > 0 && r.err == nil; m-- {
 			p := r.vertexProperty()
 			r.value()
-			p.Properties = r.properties()
+			p.Properties = r.graphProperties()
 			v.Properties = append(v.Properties, p)
 		}
 		if r.err == nil {
@@ -136,9 +161,9 @@ func (r *reader) graph() any {
 		return v.(*value.Vertex)
 	}
 	for n := r.length("edges", 16); n > 0 && r.err == nil; n-- {
-		e := &value.Edge{ID: r.key(), Label: r.string("a label"), In: end(), Out: end()}
+		e := &value.Edge{ID: r.key(), Label: r.label(), In: end(), Out: end()}
 		r.value()
-		e.Properties = r.properties()
+		e.Properties = r.graphProperties()
 		g.Edges = append(g.Edges, e)
 	}
 	return g

@@ -13,6 +13,7 @@ import (
 // that only loops have to look at err.
 type reader struct {
 	b      []byte
+	ver    version
 	at     int
 	err    error
 	depth  int
@@ -90,16 +91,20 @@ func (r *reader) string(what string) string {
 }
 
 // flag reads the flag of a value and reports whether there is a value.
-func (r *reader) flag() bool {
+func (r *reader) flag() bool { return r.flagOf(typeNull) == flagValue }
+
+// flagOf reads the flag of a value of a type. It is flagNull after a failure.
+func (r *reader) flagOf(code byte) byte {
 	at := r.at
-	switch f := r.byte("a value flag"); f {
-	case flagValue:
-		return r.err == nil
-	case flagNull:
-	default:
-		r.failf(at, "expected a value flag of 0 or 1, found %#x", f)
+	f := r.byte("a value flag")
+	switch {
+	case r.err != nil:
+		return flagNull
+	case f == flagValue, f == flagNull, f == flagOther && r.ver.flags(code):
+		return f
 	}
-	return false
+	r.failf(at, "expected a value flag of 0 or 1, found %#x", f)
+	return flagNull
 }
 
 // value reads a type, a flag and a value.
@@ -109,7 +114,7 @@ func (r *reader) value() any {
 	if code == typeCustom && r.err == nil {
 		r.failf(at, "custom types are not supported")
 	}
-	some := r.flag()
+	flag := r.flagOf(code)
 	r.values++
 	switch {
 	case r.err != nil:
@@ -117,17 +122,20 @@ func (r *reader) value() any {
 	case r.values > message.MaxValues:
 		r.failf(at, "expected at most %d values", message.MaxValues)
 		return nil
-	case code == typeNull && some:
+	case code == typeNull && flag != flagNull:
 		r.failf(at+1, "expected null")
 		return nil
-	case !some:
+	case flag == flagNull:
+		return nil
+	case !r.ver.has(code):
+		r.failf(at, "expected a type of value, found %#02x", code)
 		return nil
 	}
 	if r.depth++; r.depth > message.MaxDepth {
 		r.failf(at, "expected values nested at most %d deep", message.MaxDepth)
 		return nil
 	}
-	v := r.body(code, at)
+	v := r.body(r.ver.read(code, flag), at)
 	r.depth--
 	return v
 }

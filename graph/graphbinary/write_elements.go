@@ -1,6 +1,8 @@
 package graphbinary
 
 import (
+	"strings"
+
 	"github.com/skerrydb/skerry/graph/gremlin"
 	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
@@ -16,7 +18,7 @@ func (w *writer) element(v any) bool {
 	case *value.Edge:
 		w.head(typeEdge)
 		w.value(x.ID)
-		w.text(x.Label)
+		w.label(x.Label)
 		w.reference(x.In)
 		w.reference(x.Out)
 		w.null()
@@ -36,18 +38,6 @@ func (w *writer) element(v any) bool {
 	case *value.Graph:
 		w.head(typeGraph)
 		w.graph(x)
-	case *value.Metrics:
-		w.head(typeMetrics)
-		w.text(x.ID)
-		w.text(x.Name)
-		w.int64(x.Nanos)
-		w.pairs(x.Counts)
-		w.pairs(x.Annotations)
-		items(w, x.Nested)
-	case *value.TraversalMetrics:
-		w.head(typeTraversalMetrics)
-		w.int64(x.Nanos)
-		items(w, x.Steps)
 	default:
 		return false
 	}
@@ -59,12 +49,29 @@ func (w *writer) reference(v *value.Vertex) {
 		v = &value.Vertex{}
 	}
 	w.value(v.ID)
+	if w.ver.labelLists() {
+		w.length(strings.Count(v.Label, value.LabelSeparator) + 1)
+		for label := range strings.SplitSeq(v.Label, value.LabelSeparator) {
+			w.string(label)
+		}
+		return
+	}
 	w.text(v.Label)
+}
+
+// label writes the label of an element that has one, or the key of a property.
+func (w *writer) label(s string) {
+	if w.ver.labelLists() {
+		w.length(1)
+		w.string(s)
+		return
+	}
+	w.text(s)
 }
 
 func (w *writer) vertexProperty(p *value.VertexProperty) {
 	w.value(p.ID)
-	w.text(p.Key)
+	w.label(p.Key)
 	w.value(p.Val)
 	w.null()
 }
@@ -76,6 +83,68 @@ func properties[T any](w *writer, ps []T) {
 		return
 	}
 	list(w, ps)
+}
+
+// graphProperties writes properties of what is in a graph.
+func graphProperties(w *writer, ps []*value.Property) {
+	if w.ver.bareLists() {
+		items(w, ps)
+		return
+	}
+	list(w, ps)
+}
+
+// metrics writes what profile measured: in versions without a type for it, as the
+// maps that JSON has, with durations in milliseconds.
+func (w *writer) metrics(v any) bool {
+	switch x := v.(type) {
+	case *value.Metrics:
+		if !w.ver.has(typeMetrics) {
+			w.value(metricsMap(x))
+			break
+		}
+		w.head(typeMetrics)
+		w.text(x.ID)
+		w.text(x.Name)
+		w.int64(x.Nanos)
+		w.pairs(x.Counts)
+		w.pairs(x.Annotations)
+		items(w, x.Nested)
+	case *value.TraversalMetrics:
+		if !w.ver.has(typeTraversalMetrics) {
+			w.value(value.MapOf("dur", float64(x.Nanos)/1e6, "metrics", metricsList(x.Steps)))
+			break
+		}
+		w.head(typeTraversalMetrics)
+		w.int64(x.Nanos)
+		items(w, x.Steps)
+	default:
+		return false
+	}
+	return true
+}
+
+func metricsMap(m *value.Metrics) *value.Map {
+	counts, annotations := m.Counts, m.Annotations
+	if counts == nil {
+		counts = &value.Map{}
+	}
+	if annotations == nil {
+		annotations = &value.Map{}
+	}
+	out := value.MapOf("id", m.ID, "name", m.Name, "dur", float64(m.Nanos)/1e6, "counts", counts, "annotations", annotations)
+	if len(m.Nested) > 0 {
+		out.Set("metrics", metricsList(m.Nested))
+	}
+	return out
+}
+
+func metricsList(ms []*value.Metrics) value.List {
+	out := make(value.List, 0, len(ms))
+	for _, m := range ms {
+		out = append(out, metricsMap(m))
+	}
+	return out
 }
 
 func (w *writer) path(p *value.Path) {
@@ -98,13 +167,13 @@ func (w *writer) graph(g *value.Graph) {
 		w.length(len(v.Properties))
 		for _, p := range v.Properties {
 			w.vertexProperty(p)
-			list(w, p.Properties)
+			graphProperties(w, p.Properties)
 		}
 	}
 	w.length(len(g.Edges))
 	for _, e := range g.Edges {
 		w.value(e.ID)
-		w.text(e.Label)
+		w.label(e.Label)
 		for _, v := range []*value.Vertex{e.In, e.Out} {
 			if v == nil {
 				v = &value.Vertex{}
@@ -113,7 +182,7 @@ func (w *writer) graph(g *value.Graph) {
 			w.null()
 		}
 		w.null()
-		list(w, e.Properties)
+		graphProperties(w, e.Properties)
 	}
 }
 

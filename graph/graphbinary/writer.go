@@ -14,6 +14,7 @@ import (
 // writer appends to a buffer. After a failure, what was appended is of no use.
 type writer struct {
 	b     []byte
+	ver   version
 	err   error
 	depth int
 }
@@ -48,7 +49,7 @@ func (w *writer) value(v any) {
 		w.failf("values are nested more than %d deep", message.MaxDepth)
 		return
 	}
-	if !w.scalar(v) && !w.collection(v) && !w.element(v) && !w.program(v) {
+	if !w.scalar(v) && !w.collection(v) && !w.element(v) && !w.metrics(v) && (!w.ver.programs() || !w.program(v)) {
 		w.failf("values of type %T cannot be sent", v)
 	}
 	w.depth--
@@ -137,6 +138,10 @@ func (w *writer) enum(e value.Enum) {
 	if code == typeNull {
 		w.failf("there is no enumeration %q", e.Kind)
 	}
+	if !w.ver.has(code) {
+		w.string(e.Name)
+		return
+	}
 	w.head(code)
 	w.string(e.Name)
 }
@@ -146,7 +151,7 @@ func (w *writer) dateTime(t time.Time) {
 	if t.Year() > math.MaxInt32 || t.Year() < math.MinInt32 {
 		w.failf("year %d is too large", t.Year())
 	}
-	w.head(typeOffsetDateTime)
+	w.head(w.ver.dateTime())
 	w.int32(int32(t.Year()))
 	w.b = append(w.b, byte(t.Month()), byte(t.Day()))
 	w.int64(int64(t.Hour()*3600+t.Minute()*60+t.Second())*1e9 + int64(t.Nanosecond()))
@@ -169,7 +174,7 @@ func (w *writer) collection(v any) bool {
 		w.value(x.Key)
 		w.value(x.Val)
 	case *value.BulkSet:
-		w.head(typeBulkSet)
+		w.bulks()
 		w.length(x.Different())
 		x.All(func(item any, bulk int64) bool {
 			w.value(item)
@@ -180,6 +185,9 @@ func (w *writer) collection(v any) bool {
 		w.head(typeTree)
 		w.tree(x)
 	case message.Traverser:
+		if !w.ver.has(typeTraverser) {
+			return false
+		}
 		w.head(typeTraverser)
 		w.int64(x.Bulk)
 		w.value(x.Val)

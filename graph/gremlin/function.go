@@ -235,19 +235,32 @@ func (p *parser) uuid() (any, error) {
 	return u, nil
 }
 
-// duration reads Duration(seconds, nanoseconds), of which the latter may lack.
+// duration reads Duration(seconds, nanoseconds, positive), of which the last two may
+// lack. Drivers of TinkerPop 4 send the length of a negative duration and false.
 func (p *parser) duration() (any, error) {
 	c, err := p.call()
 	if err != nil {
 		return nil, err
 	}
-	nums := [2]int64{}
-	ok := len(c.Args) == 1 || len(c.Args) == 2
+	nums, positive := [2]int64{}, true
+	ok := len(c.Args) >= 1 && len(c.Args) <= 3
+	if ok && len(c.Args) == 3 {
+		positive, ok = c.Args[2].(bool)
+		c.Args = c.Args[:2]
+	}
 	for i := 0; ok && i < len(c.Args); i++ {
 		nums[i], ok = value.Int(c.Args[i])
 	}
 	if !ok || nums[1] < 0 || nums[1] >= int64(time.Second) {
 		return nil, p.fail(c.Pos, "Duration() needs seconds and nanoseconds from 0 to 999,999,999")
+	}
+	if !positive {
+		if nums[0] < 0 {
+			return nil, p.fail(c.Pos, "Duration() needs seconds of at least 0 if it is not positive")
+		}
+		if nums[0] = -nums[0]; nums[1] > 0 {
+			nums[0], nums[1] = nums[0]-1, int64(time.Second)-nums[1]
+		}
 	}
 	return value.Duration{Seconds: nums[0], Nanos: int32(nums[1])}, nil
 }

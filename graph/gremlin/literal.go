@@ -1,6 +1,7 @@
 package gremlin
 
 import (
+	"encoding/hex"
 	"fmt"
 	"math"
 	"math/big"
@@ -173,6 +174,12 @@ func escape(s string) (out string, size int, msg string) {
 		}
 	case 'u':
 		return unicodeEscape(s)
+	case 'x': // as gremlinpython writes a character that is not to be printed
+		if len(s) >= 4 {
+			if b, err := hex.DecodeString(s[2:4]); err == nil {
+				return string(rune(b[0])), 4, ""
+			}
+		}
 	default:
 		if c >= '0' && c <= '7' {
 			return octalEscape(s)

@@ -15,6 +15,35 @@ import (
 // nor a call stands for its value in bindings, which may be nil; values are never
 // read as text. The error is a *SyntaxError.
 func Parse(text string, bindings *value.Map) (*Query, error) {
+	p, err := begin(text, bindings)
+	if err != nil {
+		return nil, err
+	}
+	return p.query()
+}
+
+// ParseMap reads the text of a map, as [x:1, y:['a']], in which no calls but those
+// that make values may be. The error is a *SyntaxError.
+func ParseMap(text string) (*value.Map, error) {
+	p, err := begin(text, nil)
+	if err != nil {
+		return nil, err
+	}
+	var v any
+	if p.is("[") {
+		if v, err = p.arg(false); err != nil {
+			return nil, err
+		}
+	}
+	m, ok := v.(*value.Map)
+	if !ok || !plain(m) {
+		return nil, p.fail(0, "expected a map of values, as [x:1]")
+	}
+	return m, p.endOfText()
+}
+
+// begin returns a parser before the first token of a text.
+func begin(text string, bindings *value.Map) (*parser, error) {
 	p := &parser{scan: scanner{text: text}, bindings: bindings, now: time.Now, rand: rand.Reader}
 	if len(text) > MaxTextBytes {
 		return nil, p.fail(0, "the text has %d bytes, and the most is %d", len(text), MaxTextBytes)
@@ -24,10 +53,7 @@ func Parse(text string, bindings *value.Map) (*Query, error) {
 			return nil, p.fail(i, "the text is not UTF-8")
 		}
 	}
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
-	return p.query()
+	return p, p.advance()
 }
 
 // parser reads a text from left to right, one token ahead.

@@ -24,12 +24,13 @@ type callInfo struct {
 
 // builder makes plans.
 type builder struct {
-	config *config
-	makers map[string]maker
-	count  int // of the plans so far
-	depth  int
-	writes string // the first step that writes
-	used   labelUse
+	config  *config
+	makers  map[string]maker
+	count   int // of the plans so far
+	depth   int
+	writes  string      // the first step that writes
+	writers []StepError // all of them, as far as an error names its step
+	used    labelUse
 
 	computer, noComputer bool // a source asks for a graph computer, or forbids it
 	plainConnectives     bool // and() and or() without arguments do not join what is around them

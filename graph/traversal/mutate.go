@@ -23,6 +23,9 @@ func writes(m maker) maker {
 		if b.writes == "" {
 			b.writes = c.Name
 		}
+		if c.Name != "property" || c.of == "" { // otherwise it belongs to the step that adds the element
+			b.writers = append(b.writers, StepError{Step: c.Name, Pos: c.Pos})
+		}
 		return m(b, c)
 	}
 }

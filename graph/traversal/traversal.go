@@ -54,16 +54,28 @@ type Options struct {
 // Plan is a traversal that is ready to run. It may run several times, but not at
 // once.
 type Plan struct {
-	source *config
-	main   *plan
-	plans  int // how many plans there are in it
-	writes bool
+	source  *config
+	main    *plan
+	plans   int // how many plans there are in it
+	writes  bool
+	writers []StepError // the steps that write, without messages
 
 	profiled bool // it ends with profile(), which yields what was measured instead of results
 }
 
 // Writes reports whether the traversal has steps that change the graph.
 func (p *Plan) Writes() bool { return p.writes }
+
+// AtEnd returns the error of the end of a transaction in which only this plan has
+// written. One of the schema is a *StepError if only one step can have caused it.
+func (p *Plan) AtEnd(err error) error {
+	if engine.CodeOf(err) != graph.CodeSchema || len(p.writers) != 1 {
+		return err
+	}
+	s := p.writers[0]
+	s.Msg, s.Err = err.Error(), err
+	return &s
+}
 
 // Compile checks a traversal and makes a plan of it. Its errors are *StepError.
 func Compile(t *gremlin.Traversal) (*Plan, error) {
@@ -85,7 +97,7 @@ func Compile(t *gremlin.Traversal) (*Plan, error) {
 	if b.config.readOnly && b.writes != "" {
 		return nil, &StepError{Step: b.writes, Msg: "The provided traversal has a mutating step and thus is not read only", Pos: gremlin.NoPos}
 	}
-	p := &Plan{source: b.config, main: main, plans: b.count, writes: b.writes != "", profiled: profiled}
+	p := &Plan{source: b.config, main: main, plans: b.count, writes: b.writes != "", writers: b.writers, profiled: profiled}
 	b.optimize(p)
 	return p, nil
 }

@@ -1,6 +1,8 @@
 package graphs_test
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"log/slog"
 	"net/http/httptest"
@@ -21,14 +23,20 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the answers of testdata anew")
 
-// serve serves an empty graph and returns its URL.
+// serve serves an empty graph to everyone and returns its URL.
 func serve(t *testing.T) string {
+	t.Helper()
+	return serveTo(t, nil)
+}
+
+// serveTo is serve for those whom authenticate lets in.
+func serveTo(t *testing.T, authenticate func(context.Context, web.Login) (string, error)) string {
 	t.Helper()
 	backend, err := graphs.New(testengine.Open(t, testengine.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	face, err := web.New(web.Options{Backend: backend, Log: slog.New(slog.DiscardHandler)})
+	face, err := web.New(web.Options{Backend: backend, Authenticate: authenticate, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,6 +72,27 @@ func TestPython(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "python3", "testdata/python/drive.py", serve(t))
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+dir, "PYTHONDONTWRITEBYTECODE=1")
 	answers(t, "testdata/python/answers.txt", cmd)
+}
+
+// TestPython4 drives the server with gremlinpython 4, over HTTP with GraphBinary 4.
+func TestPython4(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs a driver")
+	}
+	dir, err := pip.Install("testdata/python4/requirements.txt")
+	if err != nil {
+		daemon.Missing(t, err.Error(), "python3-pip")
+	}
+	guarded := serveTo(t, func(_ context.Context, l web.Login) (string, error) {
+		if l.User != "ann" || l.Password != "sécret" {
+			return "", errors.New("a wrong password")
+		}
+		return l.User, nil
+	})
+	url := func(ws string) string { return strings.Replace(ws, "ws://", "http://", 1) }
+	cmd := exec.CommandContext(t.Context(), "python3", "testdata/python4/drive.py", url(serve(t)), url(guarded))
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+dir, "PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0")
+	answers(t, "testdata/python4/answers.txt", cmd)
 }
 
 // answers compares what a program prints with a file.

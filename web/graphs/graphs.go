@@ -109,7 +109,10 @@ func (b *Backend) write(ctx context.Context, plan *traversal.Plan, r gremlin.Req
 	var all []result
 	_, err := b.db.Update(ctx, r.Source, func(tx *graph.Tx) error {
 		all = all[:0]
-		return carry(ctx, plan, tx, r, collect(&all))
+		if err := carry(ctx, plan, tx, r, collect(&all)); err != nil {
+			return err
+		}
+		return plan.AtEnd(tx.Complete())
 	})
 	if err != nil {
 		return failure(err)

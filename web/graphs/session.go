@@ -81,6 +81,12 @@ func (s *session) reserve(ctx context.Context) error {
 
 // Commit implements gremlin.Session.
 func (s *session) Commit(ctx context.Context) error {
+	if s.graph.Incomplete() {
+		if err := s.tx.Do(ctx, func(tx engine.Tx) error { return s.graph.Complete(ctx, tx) }); err != nil {
+			s.tx.Rollback()
+			return failure(err)
+		}
+	}
 	_, err := s.tx.Commit(ctx)
 	return failure(err)
 }

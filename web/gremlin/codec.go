@@ -23,6 +23,11 @@ func binaryCodec() *codec {
 	return &codec{formBinary, graphbinary.DecodeRequest, graphbinary.AppendItem, graphbinary.AppendItems, graphbinary.AppendResponse}
 }
 
+// binaryCodec4 is of requests and results over HTTP only.
+func binaryCodec4() *codec {
+	return &codec{form: formBinary4, decode: graphbinary.DecodeRequest4, appendItem: graphbinary.AppendItem4}
+}
+
 func jsonCodec(f graphson.Format) *codec {
 	form := byte(formTyped)
 	switch f {
@@ -58,6 +63,8 @@ func codecOf(form byte) *codec {
 		return jsonCodec(graphson.Untyped)
 	case formUntyped4:
 		return jsonCodec(graphson.Untyped4)
+	case formBinary4:
+		return binaryCodec4()
 	}
 	return nil
 }

@@ -26,12 +26,13 @@ type conn struct {
 	login login       // used by the reading goroutine only
 	known atomic.Bool // the client has logged in, or need not
 
-	mu       sync.Mutex // guards what follows and the fields of sessions that say so
-	waiting  int        // requests that were read and not answered
-	bytes    int64      // of their messages
-	last     time.Time  // a request was read or answered
-	sessions map[string]*session
-	wg       sync.WaitGroup // of requests
+	sessions *sessions
+
+	mu      sync.Mutex     // guards what follows
+	waiting int            // requests that were read and not answered
+	bytes   int64          // of their messages
+	last    time.Time      // a request was read or answered
+	wg      sync.WaitGroup // of requests
 }
 
 // job is a request of a connection.
@@ -45,10 +46,11 @@ type job struct {
 
 // serve reads requests until the connection ends, and then ends what it left.
 func (h *Handler) serve(ws *websocket.Conn, r *http.Request) {
-	c := &conn{h: h, ws: ws, slots: make(chan struct{}, h.o.MaxRunning), last: time.Now(), sessions: map[string]*session{}}
+	c := &conn{h: h, ws: ws, slots: make(chan struct{}, h.o.MaxRunning), last: time.Now()}
 	c.setKnown(h.o.Authenticate == nil)
 	c.from = r.RemoteAddr
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(r.Context()))
+	c.sessions = &sessions{h: h, ctx: c.ctx, most: h.o.SessionsEach, byID: map[string]*session{}}
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -74,7 +76,7 @@ func (h *Handler) serve(ws *websocket.Conn, r *http.Request) {
 	c.cancel()
 	<-watched
 	c.wg.Wait()
-	c.endSessions()
+	c.sessions.end()
 	_ = ws.CloseNow()
 }
 
@@ -192,7 +194,7 @@ func (c *conn) start(j *job) bool {
 	if bad == nil {
 		w.req.User, w.form, w.body = c.login.user, j.codec.form, j.body
 		if w.session != "" {
-			t, bad = c.queue(w.session, w.close)
+			t, bad = c.sessions.queue(w.session, w.close)
 		}
 	}
 	if bad != nil {

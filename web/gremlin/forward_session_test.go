@@ -213,6 +213,8 @@ func TestNodeFrames(t *testing.T) {
 		"an unknown form":        {frame('s', 99, 0, 0, 0, 0), false},
 		"a malformed request":    {frame('s', 1, 0, 0, 0, 0, 1, 2, 3), false},
 		"a malformed POST":       {frame('s', 0x12, 0, 0, 0, 0, '['), false},
+		"a POST of 4.0":          {frame('s', 0x15, 0, 0, 0, 0, '{', '}'), false},
+		"4.0, but no POST":       {frame('s', 5, 0, 0, 0, 0, 0x84, 0, 0, 0, 0, 0, 0, 0, 1, 'g'), false},
 		"in no session":          {frame('t', 2, 0, 0, 0, 0, '{', '}'), false},
 		"commit of nothing":      {frame('c', 0, 0, 0, 0, 0), false},
 		"rollback of nothing":    {frame('r', 0, 0, 0, 0, 0), false},

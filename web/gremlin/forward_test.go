@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/graph/graphbinary"
 	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
 	"github.com/skerrydb/skerry/web/gremlin"
@@ -200,7 +201,7 @@ func TestForwardedAnswers(t *testing.T) {
 				last = p.Status != 206
 			}
 		}
-		for _, accept := range []string{"application/json", "application/vnd.gremlin-v3.0+json;types=false", "application/vnd.gremlin-v4.0+json"} {
+		for _, accept := range []string{"application/json", "application/vnd.gremlin-v3.0+json;types=false", "application/vnd.gremlin-v4.0+json", graphbinary.Mime4} {
 			s, x := leader.post(`{"gremlin": "g.inject(1)"}`, "Accept", accept)
 			u, y := follower.post(`{"gremlin": "g.inject(1)"}`, "Accept", accept)
 			if s != 200 || u != 200 || anonymous(x) != anonymous(y) {

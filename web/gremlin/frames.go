@@ -44,7 +44,8 @@ const (
 	formTyped    = 2 // likewise, in GraphSON
 	formUntyped  = 3
 	formUntyped4 = 4
-	formHTTP     = 0x10 // added to a form of GraphSON: the arguments of a POST
+	formBinary4  = 5    // only with formHTTP
+	formHTTP     = 0x10 // added to a form: the arguments of a POST, in GraphSON
 )
 
 // maxFrameBytes bounds a frame. Longer results are an error of the request.

@@ -148,7 +148,7 @@ type Options struct {
 	MaxRunning      int           // requests of one connection that run at a time (16)
 	MaxWaiting      int           // requests of one connection that run or wait (1024); their messages have at most twice MaxMessageBytes
 	MaxSessions     int           // sessions in all (256)
-	SessionsEach    int           // sessions of one connection (16)
+	SessionsEach    int           // sessions of one connection (16); transactions over HTTP have no connection
 	Timeout         time.Duration // of a request that has none (30 s)
 	MaxTimeout      time.Duration // that a request may ask for; longer ones are cut (10 min)
 	WriteTimeout    time.Duration // after which a client that does not read is disconnected (1 min)

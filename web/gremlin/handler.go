@@ -18,6 +18,7 @@ type Handler struct {
 	ids      *requestid.Source
 	buffers  sync.Pool // of *[]byte
 	sessions atomic.Int64
+	posts    *sessions // transactions over HTTP
 	protect  *http.CrossOriginProtection
 	leader   *upstreams // nil: this node is the only one
 
@@ -40,6 +41,7 @@ func New(o Options) (*Handler, error) {
 	h := &Handler{o: o, ids: requestid.New(), protect: http.NewCrossOriginProtection(), leader: newUpstreams(&o)}
 	h.buffers.New = func() any { return new([]byte) }
 	h.stop, h.cancel = context.WithCancel(context.Background())
+	h.posts = &sessions{h: h, ctx: h.stop, single: true, byID: map[string]*session{}}
 	return h, nil
 }
 
@@ -51,6 +53,7 @@ func (h *Handler) Close() {
 	h.mu.Unlock()
 	h.cancel()
 	h.wg.Wait()
+	h.posts.end()
 	if h.leader != nil {
 		h.leader.close()
 	}

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/skerrydb/skerry/graph/graphbinary"
 	"github.com/skerrydb/skerry/graph/graphson"
+	lang "github.com/skerrydb/skerry/graph/gremlin"
 	"github.com/skerrydb/skerry/graph/message"
 	"github.com/skerrydb/skerry/graph/value"
 )
@@ -22,79 +24,159 @@ const holdBytes = 64 << 10
 
 // post answers one request over plain HTTP.
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
-	to := &httpSink{h: h, w: w, format: graphson.Typed, mime: graphson.MimeTyped}
-	_, _ = rand.Read(to.id[:]) // never fails
-	to.id[6], to.id[8] = to.id[6]&0x0f|0x40, to.id[8]&0x3f|0x80
+	to := &httpSink{h: h, w: w, id: randomUUID(), format: graphson.Typed, mime: graphson.MimeTyped}
 	if err := h.protect.Check(r); err != nil {
 		_ = to.fail(&Error{Status: http.StatusForbidden, Msg: err.Error()})
 		return
 	}
-	args, raw, bad := h.body(w, r)
-	if bad == nil {
-		bad = to.negotiate(r, args)
+	q, bad := h.body(w, r)
+	if other := to.negotiate(r, q); bad == nil {
+		bad = other
 	}
 	user := ""
 	if bad == nil {
 		user, bad = h.basic(w, r)
 	}
+	s := &stream{codec: jsonCodec(to.format), to: to}
+	if to.binary {
+		s.codec = binaryCodec4()
+	}
+	var wk *work
+	if bad == nil {
+		wk, bad = httpWork(&h.o, q.args, s.codec.form|formHTTP)
+	}
 	if bad != nil {
 		_ = to.fail(bad)
 		return
 	}
-	wk, bad := httpWork(&h.o, args)
-	if bad != nil {
-		_ = to.fail(bad)
-		return
-	}
-	wk.req.User, wk.body = user, raw
+	wk.req.User, wk.body, to.bulked = user, q.raw, wk.traversers
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.stop, cancel)()
-	s := &stream{codec: jsonCodec(to.format), to: to}
-	wk.form = s.codec.form | formHTTP
+	if wk.session != "" {
+		h.resume(ctx, wk, s)
+		return
+	}
 	h.run(ctx, wk, s, func(ctx context.Context) error {
+		if wk.tx == "begin" {
+			s.traversers, to.bulked = false, false
+			return h.open(ctx, wk, s)
+		}
 		return h.submit(ctx, wk, s)
 	})
 }
 
+func randomUUID() (id value.UUID) {
+	_, _ = rand.Read(id[:]) // never fails
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return id
+}
+
 // httpWork checks the arguments of a request over HTTP, which are those of text.
-func httpWork(o *Options, args *value.Map) (*work, *Error) {
-	a, w := &arguments{m: args}, &work{args: args}
+func httpWork(o *Options, args *value.Map, form byte) (*work, *Error) {
+	a, w := &arguments{m: args}, &work{args: args, form: form, posted: true}
 	a.common(o, w)
 	a.script(w)
-	if p := a.mapping("parameters"); p != nil && w.bindings == nil {
+	if p := a.parameters(); p != nil && w.bindings == nil {
 		w.bindings = p
 	}
 	if g := a.string("g"); g != "" {
 		w.aliases = value.MapOf("g", g)
 	}
-	a.bool("bulkResults") // which JSON cannot show
+	// JSON has no bulks.
+	w.traversers = a.bool("bulkResults") && form == formHTTP|formBinary4
+	if w.session = a.string("transactionId"); len(w.session) > MaxSessionID {
+		a.fail("transactionId", "an id of at most 256 bytes", w.session)
+	}
 	return w, a.err
 }
 
-// body reads the request's arguments, and returns their text too.
-func (h *Handler) body(w http.ResponseWriter, r *http.Request) (*value.Map, []byte, *Error) {
+// parameters returns the values of names in the text. Drivers of TinkerPop 4 send
+// the text of a map.
+func (a *arguments) parameters() *value.Map {
+	v, _ := a.m.Get("parameters")
+	text, ok := v.(string)
+	if !ok {
+		return a.mapping("parameters")
+	}
+	m, err := lang.ParseMap(text)
+	if err != nil && a.err == nil {
+		a.err = errorf(StatusInvalid, "argument parameters: %v", err)
+	}
+	return m
+}
+
+// posted is the body of a request.
+type posted struct {
+	args   *value.Map
+	raw    []byte // args in GraphSON, for the leader
+	binary bool   // in GraphBinary
+}
+
+// body reads the arguments of a request, and adds those that headers have.
+func (h *Handler) body(w http.ResponseWriter, r *http.Request) (q posted, bad *Error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != graphson.MimeJSON && !strings.HasPrefix(kind, "application/vnd.gremlin-v") {
-		return nil, nil, errorf(http.StatusUnsupportedMediaType, "expected a body of %s", graphson.MimeJSON)
+	q.binary = kind == graphbinary.Mime4
+	if err != nil || !q.binary && kind != graphson.MimeJSON && !strings.HasPrefix(kind, "application/vnd.gremlin-v") {
+		return q, errorf(http.StatusUnsupportedMediaType, "expected a body of %s or %s", graphson.MimeJSON, graphbinary.Mime4)
 	}
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.MaxMessageBytes))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, nil, errorf(http.StatusRequestEntityTooLarge, "expected a body of at most %d bytes", large.Limit)
+		return q, errorf(http.StatusRequestEntityTooLarge, "expected a body of at most %d bytes", large.Limit)
 	case err != nil:
-		return nil, nil, errorf(StatusMalformed, "the body ended early")
+		return q, errorf(StatusMalformed, "the body ended early")
+	}
+	args, err := decodeBody(b, q.binary)
+	if err != nil {
+		return q, errorf(StatusMalformed, "malformed request: %v", err)
+	}
+	if args == nil {
+		return q, errorf(StatusMalformed, "malformed request: expected an object")
+	}
+	added, bad := addHeaders(args, r.Header)
+	if bad != nil {
+		return q, bad
+	}
+	if q.args, q.raw = args, b; added || q.binary {
+		if q.raw, err = graphson.Typed.Append(nil, args); err != nil {
+			return q, errorf(StatusMalformed, "malformed request: %v", err)
+		}
+	}
+	return q, nil
+}
+
+// decodeBody returns the arguments of a request; nil if it is not an object.
+func decodeBody(b []byte, binary bool) (*value.Map, error) {
+	if binary {
+		q, err := graphbinary.DecodeRequest4(b)
+		return q.Args, err
 	}
 	v, err := graphson.Decode(b)
-	if err != nil {
-		return nil, nil, errorf(StatusMalformed, "malformed request: %v", err)
+	m, _ := v.(*value.Map)
+	return m, err
+}
+
+// addHeaders adds the arguments that headers of drivers of TinkerPop 4 have, and
+// reports whether there are any that were not there.
+func addHeaders(args *value.Map, h http.Header) (added bool, bad *Error) {
+	if _, ok := args.Get("bulkResults"); !ok && h.Get("bulkResults") == "true" {
+		args.Set("bulkResults", true)
+		added = true
 	}
-	m, ok := v.(*value.Map)
-	if !ok {
-		return nil, nil, errorf(StatusMalformed, "malformed request: expected an object")
+	id := h.Get("X-Transaction-Id")
+	if id == "" {
+		return added, nil
 	}
-	return m, b, nil
+	switch own, _ := args.Get("transactionId"); own {
+	case id:
+		return added, nil
+	case nil:
+		args.Set("transactionId", id)
+		return true, nil
+	}
+	return added, errorf(StatusInvalid, "argument transactionId: expected the id of the header X-Transaction-Id")
 }
 
 // basic checks the user of HTTP's Basic authentication.
@@ -113,13 +195,15 @@ func (h *Handler) basic(w http.ResponseWriter, r *http.Request) (string, *Error)
 	return user, bad
 }
 
-// httpSink writes a result as one JSON text. Once it is too large to be held back,
-// it is written as it comes, and its end has the status.
+// httpSink writes a result as one JSON text, or in GraphBinary 4. Once it is too large
+// to be held back, it is written as it comes, and its end has the status.
 type httpSink struct {
 	h      *Handler
 	w      http.ResponseWriter
 	id     value.UUID
 	format graphson.Format
+	binary bool // GraphBinary 4, instead of format
+	bulked bool // with how often each value occurs
 	mime   string
 	items  []byte
 	n      int
@@ -127,9 +211,13 @@ type httpSink struct {
 }
 
 // negotiate chooses the format of the answer: by Accept, or by how the request
-// names its source, which only drivers of TinkerPop 4 do.
-func (s *httpSink) negotiate(r *http.Request, args *value.Map) *Error {
-	_, four := args.Get("g")
+// names its source, which only drivers of TinkerPop 4 do. Without Accept, a request in
+// GraphBinary is answered in the same.
+func (s *httpSink) negotiate(r *http.Request, q posted) *Error {
+	four := false
+	if q.args != nil {
+		_, four = q.args.Get("g")
+	}
 	accepts := r.Header.Values("Accept")
 	if len(accepts) == 0 {
 		accepts = []string{"*/*"}
@@ -139,9 +227,11 @@ func (s *httpSink) negotiate(r *http.Request, args *value.Map) *Error {
 		if err != nil {
 			continue
 		}
-		untyped := params["types"] == "false"
+		untyped, every := params["types"] == "false", kind == "*/*" || kind == "application/*"
 		switch {
-		case kind == "application/vnd.gremlin-v4.0+json", four && (kind == graphson.MimeJSON || kind == "*/*" || kind == "application/*"):
+		case kind == graphbinary.Mime4, q.binary && every:
+			s.binary, s.mime = true, graphbinary.Mime4
+		case kind == "application/vnd.gremlin-v4.0+json", four && (kind == graphson.MimeJSON || every):
 			s.format, s.mime = graphson.Untyped4, graphson.MimeUntyped4
 			if kind != "application/vnd.gremlin-v4.0+json" {
 				s.mime = graphson.MimeJSON
@@ -150,7 +240,7 @@ func (s *httpSink) negotiate(r *http.Request, args *value.Map) *Error {
 			s.format, s.mime = graphson.Untyped, graphson.MimeUntyped
 		case kind == graphson.MimeTyped:
 			s.mime = graphson.MimeTyped
-		case kind == graphson.MimeJSON, kind == "*/*", kind == "application/*":
+		case kind == graphson.MimeJSON, every:
 			s.mime = graphson.MimeJSON
 			if untyped {
 				s.format = graphson.Untyped
@@ -160,7 +250,7 @@ func (s *httpSink) negotiate(r *http.Request, args *value.Map) *Error {
 		}
 		return nil
 	}
-	return errorf(http.StatusNotAcceptable, "expected Accept with %s, %s or %s", graphson.MimeJSON, graphson.MimeTyped, graphson.MimeUntyped4)
+	return errorf(http.StatusNotAcceptable, "expected Accept with %s, %s, %s or %s", graphson.MimeJSON, graphson.MimeTyped, graphson.MimeUntyped4, graphbinary.Mime4)
 }
 
 // httpStatus returns the status of HTTP for one of drivers.
@@ -205,7 +295,7 @@ func (s *httpSink) write(b []byte, more bool) error {
 }
 
 func (s *httpSink) send(status int, items []byte, n int) error {
-	if s.n > 0 && n > 0 {
+	if s.n > 0 && n > 0 && !s.binary {
 		s.items = append(s.items, ',')
 	}
 	s.items = append(s.items, items...)
@@ -234,6 +324,9 @@ func (s *httpSink) fail(e *Error) error {
 
 // opening is what comes before the values of a result that is not held back.
 func (s *httpSink) opening() string {
+	if s.binary {
+		return string(graphbinary.AppendHead4(nil, s.bulked))
+	}
 	if s.format == graphson.Typed {
 		return `{"result":{"data":{"@type":"g:List","@value":[`
 	}
@@ -244,7 +337,7 @@ func (s *httpSink) opening() string {
 func (s *httpSink) finish(e *Error) error {
 	if !s.begun {
 		s.head(httpStatus(e.Status))
-		if s.format != graphson.Untyped4 {
+		if s.format != graphson.Untyped4 && !s.binary {
 			p := &message.Response{ID: s.id, Status: e.Status, Message: e.Msg, Attributes: e.Attributes}
 			b, err := s.format.AppendItems(nil, p, s.items, s.n)
 			if err != nil {
@@ -254,11 +347,25 @@ func (s *httpSink) finish(e *Error) error {
 		}
 		s.items = append([]byte(s.opening()), s.items...)
 	}
+	if s.binary {
+		return s.write(s.closing4(e), false)
+	}
 	b, err := s.closing(append(s.items, ']'), e)
 	if err != nil {
 		return err
 	}
 	return s.write(b, false)
+}
+
+// closing4 returns what is left of a result in GraphBinary. Drivers of TinkerPop 4 know
+// the statuses of HTTP only; the exception is the code.
+func (s *httpSink) closing4(e *Error) []byte {
+	code := ""
+	if e.Attributes != nil {
+		v, _ := e.Attributes.Get("code")
+		code, _ = v.(string)
+	}
+	return graphbinary.AppendEnd4(s.items, httpStatus(e.Status), e.Msg, code)
 }
 
 // closing appends what comes after the values of a result that is not held back.

@@ -284,7 +284,7 @@ func errNoTx() *Error {
 // work decodes the request of a client that another node has passed on.
 func (a *ask) work(o *Options) (*work, *codec, *Error) {
 	codec := codecOf(a.form &^ formHTTP)
-	if codec == nil || a.form == formHTTP|formBinary {
+	if codec == nil || a.form == formHTTP|formBinary || a.form == formBinary4 {
 		return nil, nil, errorf(StatusMalformed, "a request in a form that this node does not know: %d", a.form)
 	}
 	if a.form&formHTTP != 0 {
@@ -293,7 +293,7 @@ func (a *ask) work(o *Options) (*work, *codec, *Error) {
 		if err != nil || !ok {
 			return nil, nil, errorf(StatusMalformed, "malformed request: expected an object")
 		}
-		w, bad := httpWork(o, args)
+		w, bad := httpWork(o, args, a.form)
 		return w, codec, bad
 	}
 	req, err := codec.decode(a.body)

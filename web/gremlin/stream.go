@@ -164,7 +164,7 @@ func (h *Handler) failure(ctx context.Context, err error, limit time.Duration) *
 	case errors.As(err, &known):
 		return known
 	case errors.Is(cause, errTimeout):
-		return errorf(StatusTimeout, "the request was stopped after its time limit of %v; change it with evaluationTimeout", limit)
+		return errorf(StatusTimeout, "the request was stopped after its time limit of %v; change it with evaluationTimeout, or timeoutMillis of TinkerPop 4", limit)
 	case errors.As(cause, &known):
 		return known
 	case cause != nil:

@@ -18,7 +18,8 @@ type work struct {
 	close    bool       // of the session
 	tx       string     // commit, rollback or begin
 	managed  bool       // the session's transaction ends with the request
-	session  string
+	session  string     // over HTTP, the id of a transaction
+	posted   bool       // over HTTP
 	batch    int
 	timeout  time.Duration
 	limit    time.Duration // what is left of it, of a request of another node; 0: all
@@ -135,7 +136,7 @@ func (a *arguments) sessionID() string {
 
 // common reads the arguments that all kinds of requests have.
 func (a *arguments) common(o *Options, w *work) {
-	w.timeout = a.timeLimit(o, "evaluationTimeout", "timeoutMs", "scriptEvaluationTimeout")
+	w.timeout = a.timeLimit(o, "evaluationTimeout", "timeoutMillis", "timeoutMs", "scriptEvaluationTimeout")
 	w.batch = DefaultBatch
 	if n := a.int("batchSize"); n > 0 {
 		w.batch = int(min(n, MaxBatch))
@@ -236,7 +237,11 @@ func (w *work) checkTx() *Error {
 		return nil
 	case w.tx != "commit" && w.tx != "rollback" && w.tx != "begin":
 		return errorf(StatusInvalid, "tx: expected commit or rollback, found %q", w.tx)
-	case w.session == "":
+	case w.posted && w.session == "" && w.tx != "begin":
+		return errorf(StatusInvalid, "tx().%s() needs the argument transactionId, which tx().begin() has as its result", w.tx)
+	case w.posted && w.session != "" && w.tx == "begin":
+		return errorf(StatusInvalid, "the transaction has begun: tx().begin() has no transactionId")
+	case w.session == "" && !w.posted:
 		return errorf(StatusInvalid, "tx().%s() needs a session; a request without one is a transaction of its own", w.tx)
 	}
 	return nil
