@@ -63,7 +63,7 @@ func TestSchemaModel(t *testing.T) {
 		}
 	}
 	t.Logf("%d schemas in force, %d calls refused, %d transactions failed", declared, refused, failed)
-	if declared == 0 || refused == 0 || failed == 0 {
+	if !testengine.Remote() && (declared == 0 || refused == 0 || failed == 0) {
 		t.Error("the test tests nothing")
 	}
 }

@@ -265,8 +265,8 @@ func (o *Options) fits(app verb.App) error {
 			wrong = append(wrong, fmt.Errorf("%s: only the embedded engine has this setting, not %s", name, o.engine.Scheme))
 		}
 	}
-	if o.http == verb.Off && o.resp == verb.Off {
-		wrong = append(wrong, errors.New("http, resp: both are off, so there is nothing to serve"))
+	if o.http == verb.Off && o.resp == verb.Off && o.gremlin == verb.Off {
+		wrong = append(wrong, errors.New("http, resp, gremlin: all are off, so there is nothing to serve"))
 	}
 	if o.passwordFile == "" && !o.insecurePublic {
 		for _, face := range []struct{ name, addr string }{{"http", o.http}, {"resp", o.resp}, {"admin", o.admin}, {"gremlin", o.gremlin}} {

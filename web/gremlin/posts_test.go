@@ -230,7 +230,8 @@ func TestPostTransactionFails(t *testing.T) {
 	back.submit = func(context.Context, gremlin.Request, func(any, int64) error) error { panic("in a transaction") }
 	id = s.begin()
 	s.want(id, "g.inject(1)", 500, "internal error")
-	s.want(id, "g.inject(1)", 400, "roll it back and begin another")
+	s.want(id, "g.inject(1)", 500, "was rolled back after an internal error")
+	s.want(id, "g.tx().rollback()", 200, "")
 	if got, want := back.all(), "begin g, begin g, rollback"; got != want {
 		t.Errorf("transactions: %s, want %s", got, want)
 	}

@@ -155,6 +155,7 @@ func (s *session) run(ctx context.Context, w *work, st *stream) error {
 	defer func() {
 		if !completed { // it panicked
 			s.rollback()
+			s.panicked(w.managed)
 		}
 	}()
 	err := s.tx.submit(ctx, w, st)
@@ -240,6 +241,19 @@ func (s *session) idled() {
 		return
 	}
 	s.lose("it had no requests for %v", s.of.h.o.SessionIdle)
+}
+
+// panicked notes that the transaction was rolled back, unless a request was all of it.
+func (s *session) panicked(whole bool) {
+	if whole {
+		return
+	}
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	if s.lost == nil && !s.gone {
+		s.lost = errorf(StatusInternal, "the session's transaction was rolled back after an internal error; roll back and begin another")
+		s.cancel(s.lost)
+	}
 }
 
 // outlived ends a transaction that was open for long.

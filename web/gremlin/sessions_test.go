@@ -76,6 +76,13 @@ func TestSessionEnds(t *testing.T) {
 	back.submit = func(context.Context, gremlin.Request, func(any, int64) error) error { panic("in a session") }
 	d.expect(d.in("s"), 500)
 	back.await(t, "rollback")
+	back.submit = nil
+	for _, id := range []value.UUID{d.in("s"), d.tx("s", "commit"), d.in("s")} { // no new transaction takes its place
+		if p := d.expect(id, 500); !strings.Contains(p.Message, "was rolled back after an internal error") {
+			t.Error(p.Message)
+		}
+	}
+	d.expect(d.tx("s", "rollback"), 204)
 	back.submit = func(_ context.Context, r gremlin.Request, _ func(any, int64) error) error {
 		return &gremlin.Error{Status: 500, Msg: "no"}
 	}
