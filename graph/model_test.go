@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/ci/seed"
+	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/graph/value"
 )
 
@@ -336,7 +337,11 @@ func TestModel(t *testing.T) {
 	if err := d.Create(t.Context(), "two"); err != nil {
 		t.Fatal(err)
 	}
-	for n := range 150 {
+	steps := 150
+	if testengine.Remote() {
+		steps = 60
+	}
+	for n := range steps {
 		name := names[r.IntN(len(names))]
 		switch r.IntN(12) {
 		case 0:
