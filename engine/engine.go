@@ -125,7 +125,8 @@ const (
 	// Linearizable sees every write that any node acknowledged before the read
 	// began. It is the default.
 	Linearizable Level = iota
-	// Session sees at least Read.AtLeast: a client's own writes, on any node.
+	// Session sees at least Read.AtLeast: a client's own writes, on any node. On an
+	// engine without positions it sees all that this process has written.
 	Session
 	// Local sees a committed state that is not older than Read.MaxStale.
 	Local

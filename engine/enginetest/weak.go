@@ -152,6 +152,9 @@ func (w *within) View(ctx context.Context, r engine.Read, fn func(engine.Tx) err
 	if r.AtLeast != 0 {
 		return 0, lacks("positions")
 	}
+	if r.Level == engine.Session { // which cannot say what it must see
+		r.Level = engine.Linearizable
+	}
 	_, err := w.Engine.View(ctx, r, func(tx engine.Tx) error {
 		return fn(&withinTx{Tx: tx, get: func(key []byte) (val []byte, ok bool, err error) {
 			_, err = w.Engine.View(ctx, r, func(tx engine.Tx) error {
