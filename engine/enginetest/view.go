@@ -95,6 +95,9 @@ func viewFresh(e *env) {
 		if saw < wrote {
 			e.Fatalf("a view that sees position %d says it is at %d", wrote, saw)
 		}
+		if !e.p.Positions { // so that a session sees all that the process wrote
+			e.viewAt(engine.Read{Level: engine.Session}, func(tx engine.Tx) error { return hasAll(tx, "a", fmt.Sprint(i)) })
+		}
 	}
 }
 
