@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,6 +27,7 @@ type tracker struct {
 	fatal    map[string]bool     // packages with a failure that is never flaky
 	packages int
 	again    []failure // not in results yet
+	slow     []event   // tests that took long
 }
 
 func newTracker(out, results io.Writer) *tracker {
@@ -70,6 +72,9 @@ func (t *tracker) take(e event) {
 			return
 		}
 		t.outcomes[id] = e.Action
+		if e.Elapsed >= slow && !strings.Contains(e.Test, "/") {
+			t.slow = append(t.slow, e)
+		}
 		if e.Action == "pass" {
 			delete(t.output, id)
 		}
@@ -128,6 +133,21 @@ func (t *tracker) finish(e event) {
 		fmt.Fprintf(t.out, "ok    %-28s %3.0fs  %d passed\n", short(e.Package), e.Elapsed, passed)
 	}
 	maps.DeleteFunc(t.output, func(id string, _ []string) bool { return strings.HasPrefix(id, e.Package+" ") })
+}
+
+// slow is how many seconds a test takes that is named as slow, and maxSlow how many are.
+const (
+	slow    = 20
+	maxSlow = 15
+)
+
+// slowest prints which tests took longest, so that people know what a run waits for. Tests in parallel wait for each
+// other.
+func (t *tracker) slowest() {
+	slices.SortStableFunc(t.slow, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	for _, e := range t.slow[:min(len(t.slow), maxSlow)] {
+		fmt.Fprintf(t.out, "slow  %-28s %3.0fs  %s\n", short(e.Package), e.Elapsed, e.Test)
+	}
 }
 
 // judge records the failures of one package, or keeps them to be repeated.

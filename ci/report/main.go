@@ -74,6 +74,7 @@ func test(run runner, args []string, out io.Writer, results, name string) error 
 	if err := run("", args, t.follow); err != nil {
 		return err
 	}
+	t.slowest()
 	if t.packages == 0 {
 		fmt.Fprintf(file, "fail %s: no package was tested\n", name)
 	}

@@ -256,3 +256,15 @@ func TestNothingRan(t *testing.T) {
 		t.Error("a run of nothing is a success")
 	}
 }
+
+// TestSlowest: slow tests are named, the slowest first, without their subtests.
+func TestSlowest(t *testing.T) {
+	took := func(test, seconds string) string {
+		return `{"Action":"pass","Package":"github.com/skerrydb/skerry/b","Test":"` + test + `","Elapsed":` + seconds + "}\n"
+	}
+	_, shown, _, _ := report(t, "", took("TestQuick", "19.9")+took("TestSlow", "20")+took("TestSlower/sub", "31")+took("TestSlower", "31")+passing("b", "TestB"))
+	want := "slow  ./b                           31s  TestSlower\nslow  ./b                           20s  TestSlow\n"
+	if !strings.HasSuffix(shown, want) {
+		t.Errorf("%s, want at the end %s", shown, want)
+	}
+}
