@@ -75,6 +75,10 @@ type Options struct {
 	// the clock does.
 	Now func() time.Time
 
+	// LogReserveBytes is how much of the log's file is filled with zeros ahead of the
+	// writer, so that a commit changes no metadata. Default journal.DefaultReserveBytes.
+	LogReserveBytes int64
+
 	// FS stores the files; default the operating system's file system.
 	FS journal.FS
 
@@ -93,7 +97,6 @@ type Options struct {
 	liveHeap       func() int64       // bytes; nil: the process's
 	sim            func(*DB) proposer // connects the simulation that drives the node; nil: none
 	random         io.Reader          // for a log that does all work in its caller's goroutine; nil: the log has a background
-	reserveBytes   int64              // of the log's file, ahead of the writer; 0: the journal's default
 	homeSettle     time.Duration      // for tests; 0: the constant
 	aheadFrom      int                // for tests; 0: the constant
 	yield          func()             // for tests; nil: runtime.Gosched
@@ -102,7 +105,7 @@ type Options struct {
 // journal returns the options of the log.
 func (o Options) journal() journal.Options {
 	return journal.Options{
-		FS: o.FS, MaxRecordBytes: maxRecordBytes, SegmentBytes: o.segmentBytes, ReserveBytes: o.reserveBytes,
+		FS: o.FS, MaxRecordBytes: maxRecordBytes, SegmentBytes: o.segmentBytes, ReserveBytes: o.LogReserveBytes,
 		Inline: o.random != nil, Random: o.random,
 	}
 }
@@ -119,6 +122,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"RecoveryTarget", int64(o.RecoveryTarget)},
 		{"QueueCalls", int64(o.QueueCalls)},
 		{"PositionWait", int64(o.PositionWait)},
+		{"LogReserveBytes", o.LogReserveBytes},
 	} {
 		if n.v < 0 {
 			return o, engine.Errorf(engine.CodeInvalid, "embedded: option %s is negative: %d", n.name, n.v)

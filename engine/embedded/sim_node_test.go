@@ -151,7 +151,7 @@ func (n *simNode) options() Options {
 	}
 	return Options{
 		FS: n.fs, Logger: logger, Now: n.clock, mono: n.mono, sim: n.join, PositionWait: 1,
-		HistoryBytes: n.w.plan.history, segmentBytes: 8 << 10, reserveBytes: 4 << 10, random: entropy,
+		HistoryBytes: n.w.plan.history, segmentBytes: 8 << 10, LogReserveBytes: 4 << 10, random: entropy,
 		QueueCalls: n.w.plan.queue, pieceBytes: 1 + int(n.w.seed%199),
 		aheadFrom: -1, // keys are looked up ahead in small maps, too
 	}

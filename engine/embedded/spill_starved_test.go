@@ -23,7 +23,7 @@ func TestSpillStarved(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // the pauses after failures are long
 				fs := memfs.New(uint64(n))
 				o := spilling(fs)
-				o.reserveBytes, o.segmentBytes = 16<<10, 64<<10 // zeros take most of the time
+				o.LogReserveBytes, o.segmentBytes = 16<<10, 64<<10 // zeros take most of the time
 				db := open(t, "data", o)
 				fs.FailOpen(n, more)
 				failed += starvedSpill(t, db)

@@ -312,7 +312,7 @@ func TestSpillHeals(t *testing.T) {
 func TestSpillDiskFull(t *testing.T) {
 	fs := memfs.New(1)
 	o := spilling(fs)
-	o.reserveBytes = 1 << 20
+	o.LogReserveBytes = 1 << 20
 	db := open(t, "data", o)
 	put(t, db, "first", "short") // the log has reserved its space
 	fs.LimitSpace(0)

@@ -23,7 +23,7 @@ const (
 	storedAddr  = "127.0.0.1:7101"
 )
 
-var small = Options{segmentBytes: 16 << 10, reserveBytes: 4 << 10, HistoryBytes: 1 << 10, Logger: quiet()}
+var small = Options{segmentBytes: 16 << 10, LogReserveBytes: 4 << 10, HistoryBytes: 1 << 10, Logger: quiet()}
 
 // TestStoredFolders opens what earlier versions have written.
 func TestStoredFolders(t *testing.T) {

@@ -122,9 +122,12 @@ func fallback(t testing.TB) string {
 	return "scribbling"
 }
 
+// logReserve keeps engines that live for a moment from writing megabytes of zeros.
+const logReserve = 64 << 10
+
 func openEmbedded(t testing.TB, o Options) *embedded.DB {
 	t.Helper()
-	dir, eo := "data", embedded.Options{Now: o.Now, HistoryBytes: o.HistoryBytes, Logger: slog.New(slog.DiscardHandler)}
+	dir, eo := "data", embedded.Options{Now: o.Now, HistoryBytes: o.HistoryBytes, LogReserveBytes: logReserve, Logger: slog.New(slog.DiscardHandler)}
 	if o.Memory {
 		eo.FS = memfs.New(1)
 	} else {
