@@ -156,7 +156,7 @@ var law = map[string]may{
 	// the face of graph for drivers
 	"web/gremlin": {code: "engine forward graph/gremlin graph/value graph/graphbinary graph/graphson graph/message web/requestid github.com/coder/websocket"},
 
-	"web/graphs": {code: "engine engine/optimistic graph graph/gremlin graph/traversal graph/value web/gremlin", tests: "ci/daemon ci/npm ci/pip ci/tinkerpop engine/testengine graph/files"},
+	"web/graphs": {code: "engine engine/optimistic graph graph/graphson graph/gremlin graph/traversal graph/value web/gremlin", tests: "ci/daemon ci/npm ci/pip ci/tinkerpop engine/testengine graph/files"},
 
 	// the same for Prometheus's clients, with its query engine
 	"web/prometheus": {code: "engine series web web/problem github.com/klauspost/compress/snappy github.com/prometheus/prometheus/...", tests: "engine/testengine"},
@@ -181,7 +181,7 @@ var law = map[string]may{
 	// assembly
 	".": {code: "auth cache engine feed gate graph graph/files keyspace kv mail proc record record/keys record/schema resp series session transfer web web/acme web/api web/gremlin web/graphs web/hostname web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis graph/graphbinary graph/message graph/value web/problem web/view github.com/coder/websocket"},
 	"cli": {
-		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/cassandra engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis graph graph/files journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
+		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/cassandra engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis graph graph/files graph/value journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
 		tests: "auth ci/cassandraserver ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/verb":        {code: ". engine engine/embedded proc series suggest web/api github.com/BurntSushi/toml"},

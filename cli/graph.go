@@ -18,11 +18,11 @@ import (
 )
 
 var graphVerb = verb.Verb{
-	Name: "graph", Args: "list|import|export …", Short: "list, import and export graphs",
+	Name: "graph", Args: "list|import|export|index|schema …", Short: "list, import and export graphs, and declare indexes and schemas",
 	Long: `These verbs open the data themselves: the folder --data, which no server may have open, or
 the database that --engine names, whose servers may run. A running server on a data folder
 changes its graphs through its listener for Gremlin drivers.`,
-	Subs: []verb.Verb{graphListVerb, graphImportVerb, graphExportVerb},
+	Subs: []verb.Verb{graphListVerb, graphImportVerb, graphExportVerb, graphIndexVerb, graphSchemaVerb},
 }
 
 // Formats of files of graphs.

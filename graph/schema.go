@@ -12,43 +12,44 @@ import (
 // Schema has the constraints of a graph. What it does not mention is allowed. The
 // zero value allows everything.
 type Schema struct {
-	Vertices []VertexType
-	Edges    []EdgeType
-	Closed   bool // vertices and edges have no labels but those declared
+	Vertices []VertexType `json:"vertices,omitempty"`
+	Edges    []EdgeType   `json:"edges,omitempty"`
+	Closed   bool         `json:"closed,omitempty"` // vertices and edges have no labels but those declared
 
 	// Version is the number of the schema, which DB.Schema returns; later schemas of a
 	// graph have larger ones. For DB.SetSchema it is the version that is replaced; 0: any.
-	Version uint64
+	Version uint64 `json:"version,omitempty"`
 }
 
 // VertexType constrains the vertices that have a label. One with several labels is
 // constrained by the types of all of them.
 type VertexType struct {
-	Label      string
-	Properties []PropertyType
-	Closed     bool // the vertices have no properties but those that one of their types declares
+	Label      string         `json:"label"`
+	Properties []PropertyType `json:"properties,omitempty"`
+	Closed     bool           `json:"closed,omitempty"` // the vertices have no properties but those that one of their types declares
 }
 
 // EdgeType constrains the edges with a label.
 type EdgeType struct {
-	Label        string
-	From, To     []string // the vertex that the edge leaves, or enters, has one of these labels; none: any vertex
-	Multiplicity Multiplicity
-	Properties   []PropertyType
-	Closed       bool // the edges have no properties but these
+	Label        string         `json:"label"`
+	From         []string       `json:"from,omitempty"` // the vertex that the edge leaves has one of these labels; none: any vertex
+	To           []string       `json:"to,omitempty"`   // the one that it enters
+	Multiplicity Multiplicity   `json:"multiplicity,omitempty"`
+	Properties   []PropertyType `json:"properties,omitempty"`
+	Closed       bool           `json:"closed,omitempty"` // the edges have no properties but these
 }
 
 // PropertyType constrains a property. It says nothing of the properties that a
 // vertex's property has itself.
 type PropertyType struct {
-	Key string
+	Key string `json:"key"`
 	// Types are names of value.TypeName, such as STRING, or NUMBER for all numbers, in
 	// any case of letters: values are of one of them. Null is one of its own. None: any type.
-	Types    []string
-	Required bool // at the end of a transaction, the element has the property
+	Types    []string `json:"types,omitempty"`
+	Required bool     `json:"required,omitempty"` // at the end of a transaction, the element has the property
 	// Cardinality is Single: at most one value; Set: no two equal values; List: any
 	// values. Properties of edges are Single.
-	Cardinality Cardinality
+	Cardinality Cardinality `json:"cardinality,omitempty"`
 }
 
 // Multiplicity says how many edges with a label there may be.

@@ -8,7 +8,7 @@ import (
 func others() map[string]maker {
 	return map[string]maker{
 		"math": makeMath, "subgraph": makeSubgraph,
-		"call": refuses("there are no services to call"),
+		"call": refuses("services are called by themselves, as in g.call(name, arguments): without other steps, and not in a session"),
 		"io":   refuses("files of the server are not read or written by a traversal; use import and export"),
 	}
 }

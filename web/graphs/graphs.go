@@ -2,8 +2,8 @@
 // one engine.
 //
 // It knows transactions: which traversal needs one that writes, when results may be
-// sent, how long a session may keep one. It must not know steps, nor how a driver
-// speaks.
+// sent, how long a session may keep one; and what call() declares outside of them. It
+// must not know steps, nor how a driver speaks.
 package graphs
 
 import (
@@ -45,6 +45,9 @@ type result struct {
 // its results are sent: its function may run several times.
 func (b *Backend) Submit(ctx context.Context, r gremlin.Request, yield func(val any, bulk int64) error) error {
 	if done, err := explain(r, yield); done {
+		return err
+	}
+	if done, err := b.call(ctx, r, yield); done {
 		return err
 	}
 	plan, err := traversal.Compile(r.Traversal)

@@ -51,6 +51,9 @@ func TestNotLeader(t *testing.T) {
 	if _, err := ask(t, b, "g.addV('a')"); !errors.Is(err, engine.ErrNotLeader) || code(err) != "not_leader" {
 		t.Errorf("a write: %v", err)
 	}
+	if _, err := ask(t, b, "g.call('skerry.addIndex', ['keys': ['a']])"); !errors.Is(err, engine.ErrNotLeader) || code(err) != "not_leader" {
+		t.Errorf("a declaration: %v", err)
+	}
 	eng.view = engine.ErrNotLeader
 	if _, err := ask(t, b, "g.V()"); errors.Is(err, engine.ErrNotLeader) || code(err) != "not_leader" {
 		t.Errorf("a read: %v", err)
