@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -112,7 +113,13 @@ func (s *system) addRetried(edges [][2]uint32, retries *int) (err error) {
 
 // loadRound adds the edges of a round and notes how fast that was.
 func (s *system) loadRound(edges [][2]uint32) error {
-	before, err := rig.CPUTime(s.process.PID())
+	used := func() (server, own time.Duration, err error) {
+		if server, err = rig.CPUTime(s.process.PID()); err == nil {
+			own, err = rig.CPUTime(os.Getpid())
+		}
+		return server, own, err
+	}
+	server, own, err := used()
 	if err != nil {
 		return err
 	}
@@ -120,9 +127,10 @@ func (s *system) loadRound(edges [][2]uint32) error {
 	if err != nil {
 		return err
 	}
-	after, err := rig.CPUTime(s.process.PID())
+	server2, own2, err := used()
 	s.load.rate = append(s.load.rate, float64(len(edges))/took.Seconds())
-	s.load.cpu = append(s.load.cpu, rig.PerOp(after-before, int64(len(edges))))
+	s.load.cpu = append(s.load.cpu, rig.PerOp(server2-server, int64(len(edges))))
+	s.load.own = append(s.load.own, rig.PerOp(own2-own, int64(len(edges))))
 	return err
 }
 

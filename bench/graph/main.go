@@ -33,8 +33,9 @@ type plan struct {
 }
 
 const (
-	warmUp   = 5  // windows of -warm before the first round
-	longRank = 20 // seconds: a server that takes longer for PageRank computes it once
+	warmUp   = 5                // windows of -warm before the first round
+	longRank = 20               // seconds: a server that takes longer for PageRank computes it once
+	calm     = 20 * time.Second // limit of the wait for the other servers before a turn
 )
 
 func main() {
@@ -100,7 +101,7 @@ func (p *plan) servers(dir string, w io.Writer) (err error) {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	if err := rig.Turns(&p.Plan, systems, func(s *system, round int) error {
+	if err := p.turns(systems, func(s *system, round int) error {
 		return s.loadRound(g.edges[round*len(g.edges)/p.Rounds : (round+1)*len(g.edges)/p.Rounds])
 	}); err != nil {
 		return err
@@ -116,7 +117,7 @@ func (p *plan) servers(dir string, w io.Writer) (err error) {
 			}
 		}
 	}
-	if err := rig.Turns(&p.Plan, systems, func(s *system, _ int) error {
+	if err := p.turns(systems, func(s *system, _ int) error {
 		for i := range all {
 			for _, callers := range []int{1, inFlight} {
 				if err := p.measure(s, &all[i], callers); err != nil {
@@ -134,9 +135,29 @@ func (p *plan) servers(dir string, w io.Writer) (err error) {
 	if !p.rank {
 		return nil
 	}
-	if err := rig.Turns(&p.Plan, systems, func(s *system, _ int) error { return s.rank(best) }); err != nil {
+	if err := p.turns(systems, func(s *system, _ int) error { return s.rank(best) }); err != nil {
 		return err
 	}
 	p.reportRanks(w, systems)
 	return nil
+}
+
+// turns is rig.Turns, but each turn begins when the other servers are quiet.
+func (p *plan) turns(systems []*system, visit func(s *system, round int) error) error {
+	return rig.Turns(&p.Plan, systems, func(s *system, round int) error {
+		var others []int
+		for _, o := range systems {
+			if o != s {
+				others = append(others, o.process.PID())
+			}
+		}
+		quiet, err := rig.Quiet(others, calm)
+		if err != nil {
+			return err
+		}
+		if !quiet {
+			s.disturbed++
+		}
+		return visit(s, round)
+	})
 }

@@ -11,13 +11,13 @@ import (
 func (p *plan) report(w io.Writer, systems []*system) error {
 	own := find(systems, "skerry")
 	fmt.Fprintf(w, "\n%d people, %d edges; every answer was checked\n", p.people, p.edges)
-	fmt.Fprintf(w, "\nAdding edges, %d a request, %d requests in flight\n%-18s %10s %16s %8s %14s\n", perRequest, inFlight, "", "edges/s", "server µs/edge", "retries", "memory, MiB")
+	fmt.Fprintf(w, "\nAdding edges, %d a request, %d requests in flight\n%-18s %10s %16s %16s %8s %14s\n", perRequest, inFlight, "", "edges/s", "server µs/edge", "driver µs/edge", "retries", "memory, MiB")
 	for _, s := range systems {
 		rss, err := rig.RSS(s.process.PID())
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%-18s %10.0f %16.1f %8d %14d\n", s.name, rig.Median(s.load.rate), rig.Median(s.load.cpu), s.retries, rss>>20)
+		fmt.Fprintf(w, "%-18s %10.0f %16.1f %16.1f %8d %14d\n", s.name, rig.Median(s.load.rate), rig.Median(s.load.cpu), rig.Median(s.load.own), s.retries, rss>>20)
 	}
 	fmt.Fprintf(w, "\n%-14s %-18s %9s %9s %10s %9s | %9s %9s %10s %9s\n", "", "one at a time:", "p50 µs", "p99 µs", "requests/s", "server µs", "16: p50", "p99", "requests/s", "server µs")
 	for _, q := range queries {
@@ -31,6 +31,11 @@ func (p *plan) report(w io.Writer, systems []*system) error {
 				fmt.Fprintf(w, " %9.0f %9.0f %10.0f %9.0f", rig.Median(m.p50), rig.Median(m.p99), rig.Median(m.rate), rig.Median(m.cpu))
 			}
 			fmt.Fprintln(w)
+		}
+	}
+	for _, s := range systems {
+		if s.disturbed > 0 {
+			fmt.Fprintf(w, "%s had %d turns while another server was busy\n", s.name, s.disturbed)
 		}
 	}
 	if own != nil {

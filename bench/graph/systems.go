@@ -30,10 +30,11 @@ type system struct {
 	g       *gremlin.GraphTraversalSource
 	ids     []int64 // of people
 
-	load    series
-	retries int // requests that the server asked to do again
-	ranks   []float64
-	cells   map[cell]*series
+	load      series
+	retries   int // requests that the server asked to do again
+	disturbed int // turns during which another server was busy
+	ranks     []float64
+	cells     map[cell]*series
 }
 
 func (s *system) String() string { return s.name }
@@ -143,4 +144,5 @@ func (s *system) close(f *rig.Fleet) error {
 type series struct {
 	rate          []float64 // per second
 	p50, p99, cpu []float64 // µs; cpu is the server's, for each request or edge
+	own           []float64 // µs of this process, with the driver
 }

@@ -31,6 +31,31 @@ func CPUTime(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, nil
 }
 
+// Quiet waits until the processes do next to nothing: garbage collectors and compilers go on after the last request. It
+// gives up after a limit, and reports whether they were quiet.
+func Quiet(pids []int, limit time.Duration) (bool, error) {
+	const window, most = 300 * time.Millisecond, 2 * clockTick
+	var last time.Duration
+	for from, first := time.Now(), true; ; first = false {
+		var sum time.Duration
+		for _, pid := range pids {
+			t, err := CPUTime(pid)
+			if err != nil {
+				return false, err
+			}
+			sum += t
+		}
+		if !first && sum-last <= most {
+			return true, nil
+		}
+		if time.Since(from) > limit {
+			return false, nil
+		}
+		last = sum
+		time.Sleep(window)
+	}
+}
+
 // CPUTree is CPUTime of a process and all its descendants, including ended ones: for servers of several
 // processes.
 func CPUTree(pid int) (time.Duration, error) {

@@ -71,7 +71,11 @@ func (r *reader) float64() float64 { return math.Float64frombits(uint64(r.int64(
 // length returns how many items follow, of which each has at least size bytes.
 func (r *reader) length(what string, size int) int {
 	at := r.at
-	n := int(r.int32("a length of " + what))
+	if len(r.b)-at < 4 {
+		r.int32("a length of " + what)
+		return 0
+	}
+	n := int(r.int32("a length"))
 	if n < 0 || n > (len(r.b)-r.at)/size {
 		r.failf(at, "expected a length of %s, found %d with %d bytes left", what, n, len(r.b)-r.at)
 		return 0

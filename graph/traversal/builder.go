@@ -25,7 +25,6 @@ type callInfo struct {
 // builder makes plans.
 type builder struct {
 	config  *config
-	makers  map[string]maker
 	count   int // of the plans so far
 	depth   int
 	writes  string      // the first step that writes
@@ -48,9 +47,6 @@ func (b *builder) plan(calls []gremlin.Call, spawned bool) (*plan, error) {
 		return nil, &StepError{Step: "__", Msg: fmt.Sprintf("traversals are nested more than %d deep (MaxDepth)", MaxDepth), Pos: gremlin.NoPos}
 	}
 	defer func() { b.depth-- }()
-	if b.makers == nil {
-		b.makers = makers()
-	}
 	infos, labels, err := groupCalls(calls)
 	if err != nil {
 		return nil, err
@@ -170,7 +166,7 @@ func modulates(c gremlin.Call, last *callInfo) bool {
 
 func (b *builder) step(c *callInfo) (*step, error) {
 	s := &step{call: *c}
-	make, ok := b.makers[c.Name]
+	make, ok := makers()[c.Name]
 	if !ok {
 		return nil, &StepError{Step: c.Name, Msg: "there is no such step", Pos: c.Pos}
 	}

@@ -3,6 +3,7 @@ package traversal
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/skerrydb/skerry/graph"
 	"github.com/skerrydb/skerry/graph/gremlin"
@@ -411,20 +412,29 @@ func makeElementMap(_ *builder, c *callInfo) (kernel, traits, error) {
 	}), traits{}, err
 }
 
+// allMakers are the makers of all steps. They are made once, at the first traversal.
+var allMakers struct {
+	once   sync.Once
+	byName map[string]maker
+}
+
 // makers returns the makers of all steps, by their names.
 func makers() map[string]maker {
-	out := map[string]maker{}
-	for _, some := range []map[string]maker{
-		filters(), moves(), paths(), ranging(), reductions(), branches(), mutations(), collections(), textSteps(), dates(), others(), wholeGraph(),
-	} {
-		for name, m := range some {
-			if _, ok := out[name]; ok {
-				panic("BUG: two makers of " + name)
+	allMakers.once.Do(func() {
+		out := map[string]maker{}
+		for _, some := range []map[string]maker{
+			filters(), moves(), paths(), ranging(), reductions(), branches(), mutations(), collections(), textSteps(), dates(), others(), wholeGraph(),
+		} {
+			for name, m := range some {
+				if _, ok := out[name]; ok {
+					panic("BUG: two makers of " + name)
+				}
+				out[name] = m
 			}
-			out[name] = m
 		}
-	}
-	return out
+		allMakers.byName = out
+	})
+	return allMakers.byName
 }
 
 // Steps returns the names of all steps, sorted.

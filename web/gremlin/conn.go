@@ -14,13 +14,16 @@ import (
 )
 
 // conn is a connection of a driver. One goroutine reads messages; each request
-// has its own, in which it waits for its turn, runs and is answered.
+// has its own, in which it waits for its turn, runs and is answered. One that has
+// answered waits for the next request, which so finds a stack that is large enough.
 type conn struct {
 	h      *Handler
 	ws     *websocket.Conn
 	ctx    context.Context // done when the connection ends
 	cancel context.CancelFunc
 	slots  chan struct{} // of requests that run
+	next   chan func()   // to the goroutine that waits for a request
+	waits  atomic.Bool   // there is such a goroutine
 	from   string        // the client's address
 
 	login login       // used by the reading goroutine only
@@ -46,7 +49,7 @@ type job struct {
 
 // serve reads requests until the connection ends, and then ends what it left.
 func (h *Handler) serve(ws *websocket.Conn, r *http.Request) {
-	c := &conn{h: h, ws: ws, slots: make(chan struct{}, h.o.MaxRunning), last: time.Now()}
+	c := &conn{h: h, ws: ws, slots: make(chan struct{}, h.o.MaxRunning), next: make(chan func()), last: time.Now()}
 	c.setKnown(h.o.Authenticate == nil)
 	c.from = r.RemoteAddr
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(r.Context()))
@@ -201,7 +204,7 @@ func (c *conn) start(j *job) bool {
 		c.release(j.size)
 		return c.refuse(j, bad)
 	}
-	c.wg.Go(func() {
+	c.do(func() {
 		defer c.release(j.size)
 		err := c.h.guard(c.ctx, func(context.Context) error {
 			c.perform(j, w, t)
@@ -212,6 +215,29 @@ func (c *conn) start(j *job) bool {
 		}
 	})
 	return true
+}
+
+// do calls what in another goroutine: the one that waits, or a new one.
+func (c *conn) do(what func()) {
+	select {
+	case c.next <- what:
+		return
+	default:
+	}
+	c.wg.Go(func() {
+		for {
+			what()
+			if !c.waits.CompareAndSwap(false, true) {
+				return
+			}
+			select {
+			case what = <-c.next:
+				c.waits.Store(false)
+			case <-c.ctx.Done():
+				return
+			}
+		}
+	})
 }
 
 // perform waits for the request's turn in its session, if it has one, and for a
