@@ -136,6 +136,36 @@ type hop struct{ label, far, num uint64 }
 // Neighbours calls yield with the vertex at the other end of each of the edges
 // that Edges yields.
 func (t *Tx) Neighbours(v *Vertex, dir Direction, labels []string, yield func(*Vertex) error) error {
+	return t.hops(v, dir, labels, func(d Direction, prefix []byte, start moment) error {
+		return t.neighbours(v.num, d, prefix, start, yield)
+	})
+}
+
+// CountEdges calls yield with how many edges Edges would yield, a page of them at a time.
+func (t *Tx) CountEdges(v *Vertex, dir Direction, labels []string, yield func(n int) error) error {
+	return t.hops(v, dir, labels, func(_ Direction, prefix []byte, start moment) error {
+		n := 0
+		lo, hi := within(prefix)
+		skip := len(t.prefix) + 1
+		return t.pages(lo, hi, func(p engine.Pair) error {
+			var at [4]uint64
+			if !numbers(p.Key, skip, at[:]) {
+				return corrupt("edge", p.Key)
+			}
+			if start.hasEdge(at[3]) && !t.isHidden(v.num, at[2]) {
+				n++
+			}
+			return nil
+		}, func() error {
+			found := n
+			n = 0
+			return yield(found)
+		})
+	})
+}
+
+// hops calls scan with the prefixes of the keys of v's edges, of those that are there now.
+func (t *Tx) hops(v *Vertex, dir Direction, labels []string, scan func(d Direction, prefix []byte, start moment) error) error {
 	start, err := t.now()
 	if err != nil {
 		return err
@@ -143,9 +173,7 @@ func (t *Tx) Neighbours(v *Vertex, dir Direction, labels []string, yield func(*V
 	if _, err := t.leavers(); err != nil {
 		return err
 	}
-	return t.adjacent(v, dir, labels, func(d Direction, prefix []byte) error {
-		return t.neighbours(v.num, d, prefix, start, yield)
-	})
+	return t.adjacent(v, dir, labels, func(d Direction, prefix []byte) error { return scan(d, prefix, start) })
 }
 
 func (t *Tx) neighbours(near uint64, d Direction, prefix []byte, start moment, yield func(*Vertex) error) error {

@@ -184,6 +184,13 @@ func compareAdjacent(tx *Tx, m model, v modelVertex, dir Direction, labels []str
 	if err := tx.Neighbours(w, dir, labels, func(o *Vertex) error { reached.add(o.ElementID()); return nil }); err != nil {
 		return err
 	}
+	var count int
+	if err := tx.CountEdges(w, dir, labels, func(n int) error { count += n; return nil }); err != nil {
+		return err
+	}
+	if count != len(want) {
+		return fmt.Errorf("CountEdges counts %d edges of %v, want %d", count, v.id, len(want))
+	}
 	return errors.Join(got.same("Edges", want), reached.same("Neighbours", far))
 }
 

@@ -70,13 +70,16 @@ func (b *builder) plan(calls []gremlin.Call, spawned bool) (*plan, error) {
 		p.stateful = p.stateful || s.traits.stateful
 	}
 	p.steps = foldProperties(p.steps)
+	foldCounts(p.steps)
 	return p, nil
 }
 
 // groupCalls joins steps with their modulators and labels.
 func groupCalls(calls []gremlin.Call) (infos []*callInfo, labels [][]string, err error) {
+	infos, labels = make([]*callInfo, 0, len(calls)), make([][]string, 0, len(calls))
 	var ahead []gremlin.Call
-	for _, c := range calls {
+	own := -1 // the last step in calls
+	for i, c := range calls {
 		last := len(infos) - 1
 		switch {
 		case c.Name == "as":
@@ -102,7 +105,11 @@ func groupCalls(calls []gremlin.Call) (infos []*callInfo, labels [][]string, err
 			for infos[at].Name == "property" {
 				at--
 			}
-			infos[at].mods = append(infos[at].mods, c)
+			if mods := &infos[at].mods; at == last && own+len(*mods)+1 == i {
+				*mods = calls[own+1 : i+1 : i+1] // they follow their step: no copy
+			} else {
+				*mods = append(*mods, c)
+			}
 		case slices.Contains([]string{"by", "from", "to", "with", "option", "read", "write"}, c.Name) && !(c.Name == "to" && len(c.Args) > 0 && isDirection(c.Args[0])):
 			return nil, nil, &StepError{Step: c.Name, Msg: "there is no step before it that it could modulate", Pos: c.Pos}
 		default:
@@ -113,7 +120,7 @@ func groupCalls(calls []gremlin.Call) (infos []*callInfo, labels [][]string, err
 			case c.Name == "property" && last >= 0:
 				info.of = infos[last].of
 			}
-			infos, labels = append(infos, info), append(labels, nil)
+			infos, labels, own = append(infos, info), append(labels, nil), i
 			if len(ahead) > 0 && c.Name != "repeat" {
 				return nil, nil, &StepError{Step: ahead[0].Name, Msg: "The repeat()-traversal was not defined", Pos: ahead[0].Pos}
 			}

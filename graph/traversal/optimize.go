@@ -67,6 +67,17 @@ func idsAsked(tests []*hasTest) ([]any, bool) {
 	return nil, false
 }
 
+// foldCounts has edges counted where all that the next step asks is how many there are,
+// so that nothing is made of each.
+func foldCounts(steps []*step) {
+	for i, s := range steps {
+		if a, ok := s.kernel.(*adjacent); ok && i+1 < len(steps) {
+			_, all := steps[i+1].kernel.(reducing) // not of a collection
+			a.counted = all && steps[i+1].call.Name == "count"
+		}
+	}
+}
+
 // addBarriers joins traversers that are at the same vertex before they move on for
 // the third time: there they begin to be many. A traversal that may stop early is
 // left as it is.

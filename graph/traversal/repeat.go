@@ -124,6 +124,7 @@ type looping struct {
 	body    *pipe
 	queues  []queue // by rounds
 	loops   []*loop // of traversers that are in no other repeat, likewise
+	rounds  *loop   // of those that go through the body, for what a reduction makes of them
 	barrier bool
 	full    bool // nothing after it wants more
 	next    sink
@@ -199,6 +200,7 @@ func (s *looping) serve() error {
 // round sends traversers through the body once, and returns how many of them.
 func (s *looping) round(all []traverser, at int) (n int, err error) {
 	for i, t := range all {
+		s.rounds = t.loops
 		if err := s.start(t); err != nil {
 			return i, err
 		}
@@ -250,6 +252,9 @@ func (s *looping) start(t traverser) error {
 
 // out takes a traverser that has gone through the body.
 func (s *looping) out(t traverser) error {
+	if t.loops == nil { // of a reduction
+		t.loops = s.rounds
+	}
 	t.loops = s.loop(t.loops.count+1, t.loops.outer)
 	if !s.rep.untilFirst {
 		if done, err := s.rep.until.holds(s.r, t); err != nil {

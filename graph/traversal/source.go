@@ -137,6 +137,8 @@ type adjacent struct {
 	dir    graph.Direction
 	edges  bool // to the edges, not to the vertices at their other ends
 	labels []string
+
+	counted bool // how many there are is all that the next step asks
 }
 
 func makeAdjacent(b *builder, c *callInfo) (kernel, traits, error) {
@@ -145,10 +147,13 @@ func makeAdjacent(b *builder, c *callInfo) (kernel, traits, error) {
 	if err == nil {
 		err = b.checkEdges(c.Name, labels)
 	}
-	return &adjacent{dir, c.Name[len(c.Name)-1] == 'E', labels}, traits{moves: true}, err
+	return &adjacent{dir: dir, edges: c.Name[len(c.Name)-1] == 'E', labels: labels}, traits{moves: true}, err
 }
 
 func (a *adjacent) open(r *run, next sink) sink {
+	if a.counted && !r.hides() {
+		return &degrees{r, a, next}
+	}
 	return spreading(func(r *run, t traverser, yield func(any) error) error {
 		if a.edges {
 			return r.edges(t.val, a.dir, a.labels, func(e *graph.Edge) error { return yield(e) })
@@ -156,6 +161,33 @@ func (a *adjacent) open(r *run, next sink) sink {
 		return r.neighbours(t.val, a.dir, a.labels, yield)
 	}).open(r, next)
 }
+
+// degrees pushes a traverser for as many as there would be, where it was.
+type degrees struct {
+	r    *run
+	of   *adjacent
+	next sink
+}
+
+func (s *degrees) push(t traverser) error {
+	v, err := s.r.vertexOf(t.val)
+	if v == nil || err != nil {
+		return err
+	}
+	bulk := t.bulk
+	return s.r.tx.CountEdges(v, s.of.dir, s.of.labels, func(n int) error {
+		if n == 0 {
+			return s.r.tick()
+		}
+		if err := s.r.ctx.Err(); err != nil { // a page may be long
+			return err
+		}
+		t.bulk = bulk * int64(n)
+		return s.next.push(t)
+	})
+}
+
+func (s *degrees) flush() error { return s.next.flush() }
 
 func directionOf(v any) (graph.Direction, bool) {
 	d, ok := map[any]graph.Direction{value.Out: graph.Out, value.In: graph.In, value.Both: graph.Both}[v]
@@ -176,7 +208,7 @@ func makeTo(b *builder, c *callInfo) (kernel, traits, error) {
 		return makeEnd(dir)(b, &callInfo{Call: gremlin.Call{Name: c.Name, Pos: c.Pos}})
 	}
 	labels, err := c.strings(1)
-	return &adjacent{dir, c.Name == "toE", labels}, traits{moves: true}, err
+	return &adjacent{dir: dir, edges: c.Name == "toE", labels: labels}, traits{moves: true}, err
 }
 
 func makeEnd(dir graph.Direction) maker {
