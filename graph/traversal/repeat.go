@@ -74,6 +74,11 @@ func makeRepeat(b *builder, c *callInfo) (kernel, traits, error) {
 	if len(rep.body.steps) == 0 {
 		return nil, traits{}, fmt.Errorf("the repeat traversal has no steps")
 	}
+	for _, s := range rep.body.steps {
+		if s.traits.reduces { // which would not know the round
+			return nil, traits{}, known("The parent of a reducing barrier can not be repeat()-step: %s(). It can stand in a local()", s.call.Name)
+		}
+	}
 	return rep, traits{moves: true, stateful: true, waits: true, barrier: rep.body.barrier()}, nil
 }
 
@@ -124,7 +129,7 @@ type looping struct {
 	body    *pipe
 	queues  []queue // by rounds
 	loops   []*loop // of traversers that are in no other repeat, likewise
-	rounds  *loop   // of those that go through the body, for what a reduction makes of them
+	rounds  *loop   // of what goes through the body, for what a reduction in a union makes of it
 	barrier bool
 	full    bool // nothing after it wants more
 	next    sink
@@ -252,7 +257,7 @@ func (s *looping) start(t traverser) error {
 
 // out takes a traverser that has gone through the body.
 func (s *looping) out(t traverser) error {
-	if t.loops == nil { // of a reduction
+	if t.loops == nil {
 		t.loops = s.rounds
 	}
 	t.loops = s.loop(t.loops.count+1, t.loops.outer)
