@@ -2,6 +2,7 @@ package traversal
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/skerrydb/skerry/graph/gremlin"
 	"github.com/skerrydb/skerry/graph/value"
@@ -40,6 +41,9 @@ func makeCount(_ *builder, c *callInfo) (kernel, traits, error) {
 type counting int64
 
 func (n *counting) add(t traverser) error {
+	if int64(*n) > math.MaxInt64-t.bulk {
+		return errBulk
+	}
 	*n += counting(t.bulk)
 	return nil
 }

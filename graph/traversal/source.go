@@ -151,7 +151,7 @@ func makeAdjacent(b *builder, c *callInfo) (kernel, traits, error) {
 }
 
 func (a *adjacent) open(r *run, next sink) sink {
-	if a.counted && !r.hides() {
+	if a.counted && !r.hides() { // otherwise each has to be looked at
 		return &degrees{r, a, next}
 	}
 	return spreading(func(r *run, t traverser, yield func(any) error) error {
@@ -170,19 +170,17 @@ type degrees struct {
 }
 
 func (s *degrees) push(t traverser) error {
-	v, err := s.r.vertexOf(t.val)
-	if v == nil || err != nil {
-		return err
-	}
-	bulk := t.bulk
-	return s.r.tx.CountEdges(v, s.of.dir, s.of.labels, func(n int) error {
+	each := t.bulk
+	return s.r.countEdges(t.val, s.of.dir, s.of.labels, func(n int) (err error) {
 		if n == 0 {
 			return s.r.tick()
 		}
 		if err := s.r.ctx.Err(); err != nil { // a page may be long
 			return err
 		}
-		t.bulk = bulk * int64(n)
+		if t.bulk, err = multiply(each, int64(n)); err != nil {
+			return err
+		}
 		return s.next.push(t)
 	})
 }

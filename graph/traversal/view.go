@@ -74,6 +74,16 @@ func (r *run) edges(v any, dir graph.Direction, labels []string, yield func(*gra
 	})
 }
 
+// countEdges calls yield with how many edges of a vertex there are, a page at a time. No
+// strategy may hide elements.
+func (r *run) countEdges(v any, dir graph.Direction, labels []string, yield func(n int) error) error {
+	at, err := r.vertexOf(v)
+	if at == nil || err != nil {
+		return err
+	}
+	return r.tx.CountEdges(at, dir, labels, yield)
+}
+
 // neighbours calls yield with the vertices at the other ends of these edges.
 func (r *run) neighbours(v any, dir graph.Direction, labels []string, yield func(any) error) error {
 	at, err := r.vertexOf(v)
