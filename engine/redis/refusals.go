@@ -81,6 +81,10 @@ func fault(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return engine.Errorf(engine.CodeUnauthenticated, "redis: the server's certificate is refused; if its CA is your own, set SSL_CERT_FILE to a file with the CA's certificate: %w", err)
 	}
+	if errors.Is(err, rueidis.ErrNoSlot) { // the client knows before it asks
+		r := refusals["CLUSTERDOWN"]
+		return engine.Errorf(r.code, "redis: %s: %w", r.text, err)
+	}
 	re, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return engine.Errorf(engine.CodeUnavailable, "redis: cannot reach the server: %w", err)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/redisserver"
 	"github.com/skerrydb/skerry/engine"
@@ -129,6 +131,13 @@ func TestOwnDeadline(t *testing.T) {
 	}
 	if got := fault(t.Context(), err); engine.CodeOf(got) != engine.CodeUnavailable {
 		t.Errorf("a dial that took too long: %v", got)
+	}
+}
+
+// TestNoSlot: a slot that the client knows nobody to serve is said as the server says it.
+func TestNoSlot(t *testing.T) {
+	for _, err := range []error{rueidis.ErrNoSlot, fmt.Errorf("get: %w", rueidis.ErrNoSlot)} {
+		refusedWith(t, fault(t.Context(), err), engine.CodeUnavailable, "the cluster does not serve the slot")
 	}
 }
 
