@@ -81,13 +81,11 @@ func (o *graphIndex) run(ctx context.Context, p verb.Process, keys []string) (er
 	do, done := db.AddIndex, "added"
 	if o.remove {
 		do, done = db.RemoveIndex, "removed"
-		all, err := indexesOf(ctx, db, o.graph)
+		all, err := db.Indexes(ctx, o.graph)
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(all, func(x *graph.Index) bool {
-			return x.On == ix.On && x.Label == ix.Label && slices.Equal(x.Keys, ix.Keys)
-		}) {
+		if !slices.ContainsFunc(all, ix.Same) {
 			return engine.Errorf(engine.CodeNotFound, "there is no index on %s", describeIndex(&ix))
 		}
 	}
@@ -110,16 +108,8 @@ func describeIndex(ix *graph.Index) string {
 	return strings.TrimSuffix(strings.Join(ix.Keys, ", ")+" of "+of+" "+ix.Label, " ")
 }
 
-func indexesOf(ctx context.Context, db *graph.DB, name string) (all []*graph.Index, err error) {
-	_, err = db.View(ctx, engine.Read{}, name, func(t *graph.Tx) (err error) {
-		all, err = t.Indexes()
-		return err
-	})
-	return all, err
-}
-
 func (o *graphIndex) listIndexes(ctx context.Context, db *graph.DB, to io.Writer) error {
-	all, err := indexesOf(ctx, db, o.graph)
+	all, err := db.Indexes(ctx, o.graph)
 	if err != nil {
 		return err
 	}

@@ -187,7 +187,7 @@ func (d *DB) RemoveIndex(ctx context.Context, graph string, ix Index) error {
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(all, ix.same)
+		i := slices.IndexFunc(all, ix.Same)
 		if i < 0 {
 			return nil
 		}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -29,6 +30,15 @@ const (
 	indexFilling
 	indexDropped // its entries are being removed
 )
+
+// Indexes returns the graph's indexes.
+func (d *DB) Indexes(ctx context.Context, graph string) (all []*Index, err error) {
+	_, err = d.View(ctx, engine.Read{}, graph, func(t *Tx) (err error) {
+		all, err = t.Indexes()
+		return err
+	})
+	return all, err
+}
 
 // Indexes returns the graph's indexes. The caller must not change them.
 func (t *Tx) Indexes() ([]*Index, error) {
@@ -94,8 +104,8 @@ func (t *Tx) nameIndex(ix *Index) (err error) {
 	return nil
 }
 
-// same reports whether two indexes have the same elements in the same order.
-func (ix *Index) same(o *Index) bool {
+// Same reports whether two indexes have the same elements in the same order.
+func (ix *Index) Same(o *Index) bool {
 	return ix.On == o.On && ix.Label == o.Label && slices.Equal(ix.Keys, o.Keys)
 }
 
@@ -116,7 +126,7 @@ func (t *Tx) DefineIndex(ix Index) (*Index, error) {
 	}
 	ix = Index{On: ix.On, Label: ix.Label, Keys: slices.Clone(ix.Keys), Unique: ix.Unique, Filling: true}
 	for _, o := range all {
-		if ix.same(o) {
+		if ix.Same(o) {
 			if ix.Unique != o.Unique {
 				return nil, engine.Errorf(CodeSchema, "there is an index on %s already, which differs in Unique", strings.Join(ix.Keys, ", "))
 			}

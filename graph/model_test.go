@@ -416,7 +416,7 @@ func modelIndex(t *testing.T, d *DB, name string, r *rand.Rand, m model, indexes
 	if r.IntN(2) == 0 {
 		ix.Label = map[value.Kind]string{value.KindVertex: "person", value.KindEdge: "knows"}[ix.On]
 	}
-	at := slices.IndexFunc(indexes[name], func(o Index) bool { return ix.same(&o) })
+	at := slices.IndexFunc(indexes[name], func(o Index) bool { return ix.Same(&o) })
 	if at >= 0 && r.IntN(2) == 0 {
 		if err := d.RemoveIndex(t.Context(), name, ix); err != nil {
 			t.Fatal(err)

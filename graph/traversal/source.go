@@ -442,7 +442,8 @@ func makeElementMap(_ *builder, c *callInfo) (kernel, traits, error) {
 	}), traits{}, err
 }
 
-// allMakers are the makers of all steps. They are made once, at the first traversal.
+// allMakers are the makers of all steps. They are made at the first traversal: they use
+// makers themselves, so a variable could not be initialized with them.
 var allMakers struct {
 	once   sync.Once
 	byName map[string]maker

@@ -190,12 +190,7 @@ func indexes(ctx context.Context, db *graph.DB, source string, args []byte) (any
 	if err := noArguments(args); err != nil {
 		return nil, err
 	}
-	all := []*graph.Index{}
-	_, err := db.View(ctx, engine.Read{}, source, func(t *graph.Tx) (err error) {
-		all, err = t.Indexes()
-		return err
-	})
-	return all, err
+	return db.Indexes(ctx, source)
 }
 
 // declaredSchema is a schema as a driver sees it.

@@ -227,6 +227,7 @@ func (c *conn) do(what func()) {
 	c.wg.Go(func() {
 		for {
 			what()
+			what = nil // it holds the message
 			if !c.waits.CompareAndSwap(false, true) {
 				return
 			}
