@@ -18,6 +18,7 @@ import (
 	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/admin"
 	"github.com/skerrydb/skerry/web/api"
 )
 
@@ -71,6 +72,9 @@ type Services struct {
 	// Users may be set by the application to its users. Operators can then list, create and disable them and
 	// give them roles, with `skerry users` and over HTTP on the admin listener.
 	Users *auth.Auth
+
+	// AdminPages may be set by the application to pages that it adds to the menu of the admin page.
+	AdminPages []admin.Page
 
 	// Source is Web.Source; it is empty except in development.
 	Source string

@@ -19,6 +19,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/series"
+	"github.com/skerrydb/skerry/web/admin"
 	"github.com/skerrydb/skerry/web/api"
 )
 
@@ -77,6 +78,10 @@ type Options struct {
 	// OperatorRoutes returns more routes for those who know the password, such as PromQL's: see package
 	// web/prometheus.
 	OperatorRoutes func(s *Services) []api.Route
+
+	// AdminLink, if not nil, is called with the URL where the first administrator of the admin page can be set up, if there is
+	// none when this server begins to lead.
+	AdminLink func(url string)
 
 	// Password, if not empty, is required of every client on both faces.
 	Password string
@@ -149,6 +154,7 @@ type Server struct {
 	routes   []api.Route                      // likewise
 	commands []resp.Command                   // likewise
 	meters   []func() iter.Seq[engine.Metric] // metrics for /metrics besides the HTTP face's own
+	scrape   func() iter.Seq[engine.Metric]   // all that /metrics shows of Skerry, for the admin page
 	guesses  *gate.Guesses                    // wrong passwords, on all listeners
 	doors    []door                           // the HTTP listeners
 	serving  atomic.Bool
@@ -211,7 +217,11 @@ func (s *Server) assemble() (err error) {
 	if err := s.newApplication(); err != nil {
 		return err
 	}
-	face := s.newHTTP(redis)
+	page, err := s.newAdminPage()
+	if err != nil {
+		return err
+	}
+	face := s.newHTTP(redis, page)
 	if s.cluster == nil {
 		return nil
 	}
@@ -276,7 +286,7 @@ func listen(face string, given net.Listener, addr string) (net.Listener, error) 
 
 // newHTTP adds the face for keys and procedures over HTTP in the same way. If there is an application, this
 // face is on the admin listener only.
-func (s *Server) newHTTP(redis *resp.Server) *api.Face {
+func (s *Server) newHTTP(redis *resp.Server, page *admin.Admin) *api.Face {
 	public := s.http
 	if s.o.Web.Application != nil {
 		public = nil
@@ -297,9 +307,16 @@ func (s *Server) newHTTP(redis *resp.Server) *api.Face {
 		o.Backup = b.Backup
 	}
 	face := api.New(s.services.KV, o)
+	scrape := o.Metrics
+	s.scrape = func() iter.Seq[engine.Metric] {
+		return all([]func() iter.Seq[engine.Metric]{scrape, face.RequestMetrics})
+	}
 	s.ends = append(s.ends, face.Close)
-	s.addFace("http", public, face)
-	s.addFace("admin", s.admin, face.AdminHandler())
+	if s.admin != nil {
+		s.addFace("admin", s.admin, beside(face.AdminHandler(), page))
+		page = nil
+	}
+	s.addFace("http", public, beside(face, page))
 	return face
 }
 

@@ -23,6 +23,9 @@ const (
 const (
 	LastApplication uint8 = 127
 
+	AdminPage      uint8 = 250
+	Administrators uint8 = 251
+
 	Certificates uint8 = 252
 	Users        uint8 = 253
 	Sessions     uint8 = 254
@@ -46,6 +49,9 @@ func Prefixes() map[byte]string {
 // Spaces returns the owner of each of Skerry's own spaces, likewise.
 func Spaces() map[uint8]string {
 	return map[uint8]string{
+		AdminPage:      "web/admin",
+		Administrators: "web/admin",
+
 		Certificates: "web/acme",
 		Users:        "auth",
 		Sessions:     "session",

@@ -38,7 +38,7 @@ func TestEveryNumberHasAnOwner(t *testing.T) {
 func TestNumbersOnDisk(t *testing.T) {
 	for got, want := range map[int]int{
 		keyspace.KV: 'k', keyspace.KVExpiry: 'x', keyspace.KVGraves: 'y',
-		int(keyspace.Certificates): 252, int(keyspace.Users): 253, int(keyspace.Sessions): 254, int(keyspace.Once): 255,
+		int(keyspace.AdminPage): 250, int(keyspace.Administrators): 251, int(keyspace.Certificates): 252, int(keyspace.Users): 253, int(keyspace.Sessions): 254, int(keyspace.Once): 255,
 	} {
 		if got != want {
 			t.Errorf("%d is %d now", want, got)

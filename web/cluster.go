@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ type cluster struct {
 func newCluster(o Options) *cluster {
 	return &cluster{
 		router: forward.Router{Cluster: o.Cluster, Patience: forward.ElectionWait, Limit: forward.MaxForwards},
-		eng:    o.Engine, behind: PositionWait, transport: relay.Transport(o.Cluster, NodeProtocol),
+		eng:    o.Engine, behind: PositionWait, transport: relay.Transport(o.Cluster, cmp.Or(o.NodeProtocol, NodeProtocol)),
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web/hostname"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
@@ -24,7 +26,15 @@ func newCookies(o Options) cookies {
 }
 
 // plain reports whether r's cookies have no Secure attribute: browsers refuse it over plain HTTP.
-func (x *exchange) plain(r *http.Request) bool { return x.app.o.Debug && !x.secure(r) }
+func (x *exchange) plain(r *http.Request) bool {
+	return (x.app.o.Debug || x.app.o.LoopbackCookies && x.fromHere(r)) && !x.secure(r)
+}
+
+// fromHere reports whether a client on this machine addresses it as a loopback address or localhost.
+func (x *exchange) fromHere(r *http.Request) bool {
+	from, err := netip.ParseAddr(x.client(r))
+	return err == nil && from.IsLoopback() && hostname.Loopback(r.Host)
+}
 
 func (x *exchange) sessionCookie(r *http.Request) string {
 	if x.plain(r) {

@@ -72,6 +72,13 @@ type Options struct {
 	// forwarded to the leader.
 	Cluster engine.Cluster
 
+	// NodeProtocol is the name of the protocol between nodes under which this application's requests are forwarded, for
+	// a second application on the same cluster. "" is the constant NodeProtocol.
+	NodeProtocol string
+
+	// LoopbackCookies allows cookies over plain HTTP for requests from this machine to a loopback address or localhost.
+	LoopbackCookies bool
+
 	// User returns the user with the id in a session. engine.ErrNotFound means that the user no longer exists,
 	// and the session then counts as anonymous. Nil: users have nothing but an id.
 	User func(ctx context.Context, id string) (User, error)

@@ -169,6 +169,9 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Gremlin: o.gremlin, Web: app, Procedures: p.App.Procedures, Series: slices.Concat(p.App.Series, o.series), OperatorRoutes: p.App.OperatorRoutes, Password: o.password, Hosts: o.hosts, TLS: o.tls, NoLane: o.lane == "off", Certificates: o.acme.of(),
 		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(huge, metrics), Logger: log,
+		AdminLink: func(url string) {
+			log.Info("the admin page has no administrator yet; open this link once, within 24 hours, to set up the first", "url", url)
+		},
 	})
 	if err != nil {
 		return otherAddress(err)

@@ -188,6 +188,9 @@ func (h *AdminHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.face.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, true)))
 }
 
+// RequestMetrics yields the metrics of requests; see web.App.RequestMetrics.
+func (f *Face) RequestMetrics() iter.Seq[engine.Metric] { return f.app.web.RequestMetrics("http") }
+
 // EndStreams ends all watches; see web.App.EndStreams.
 func (h *AdminHandler) EndStreams() { h.face.app.web.EndStreams() }
 

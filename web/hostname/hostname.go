@@ -36,3 +36,13 @@ func Trusted(host string, names []string) bool {
 	}
 	return false
 }
+
+// Loopback reports whether host, with or without a port, is a loopback address or localhost. Only this machine can reach those.
+func Loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback() || strings.EqualFold(host, "localhost")
+}

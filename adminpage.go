@@ -1,0 +1,97 @@
+package skerry
+
+import (
+	"iter"
+	"net/http"
+	"strings"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/admin"
+	"github.com/skerrydb/skerry/web/api"
+	"github.com/skerrydb/skerry/web/lane"
+)
+
+// newAdminPage makes the admin page and the operator's routes for it. It comes after the application, whose users and collections
+// it shows, and before the operator's port, beside which it is served. It returns nil if it is not served.
+func (s *Server) newAdminPage() (*admin.Admin, error) {
+	if s.adminPageURL() == "" && s.cluster == nil {
+		return nil, nil
+	}
+	to := s.services
+	o := admin.Options{
+		Store: to.KV, Engine: s.eng, Cluster: s.cluster, Records: to.Records, Procedures: to.Procedures, Series: to.Series, Graphs: to.Graphs,
+		Feed: to.Feed, Users: to.Users, Sessions: to.Sessions, Mail: to.Mail, Pages: to.AdminPages, Hosts: s.o.Hosts,
+		Metrics: func() iter.Seq[engine.Metric] { return s.scrape() }, Build: s.o.Build, Dir: s.o.Dir, Ready: s.Ready, Logger: s.o.Logger,
+	}
+	if s.o.AdminLink != nil {
+		o.SetupLink = func(path string) { s.o.AdminLink(s.adminPageURL() + strings.TrimPrefix(path, admin.Prefix)) }
+	}
+	if b, ok := s.eng.(engine.Backuper); ok {
+		o.Backup = b.Backup
+	}
+	page, err := admin.New(o)
+	if err != nil {
+		return nil, s.without("the admin page", err)
+	}
+	s.routes = append(s.routes, api.Route{Methods: "POST", Path: "/administrators", Handle: page.Operate, Text: "make a link with which an administrator of the admin page sets up an account"})
+	s.ends = append(s.ends, page.Close)
+	s.flow = append(s.flow, part{"admin page", page.Run})
+	if s.cluster != nil {
+		s.addNodeFace("admin page of other nodes", admin.NodeProtocol, page.NodeHandler()).RegisterOnShutdown(page.EndStreams)
+	}
+	return page, nil
+}
+
+// adminPageURL returns the URL of the admin page, "" if it is not served.
+func (s *Server) adminPageURL() string {
+	base := s.AdminURL()
+	if base == "" && s.o.Web.Application == nil {
+		base = s.HTTPURL()
+	}
+	if base == "" {
+		return ""
+	}
+	return base + admin.Prefix
+}
+
+// AdminPageURL returns the URL of the admin page, or "" if it is not served.
+func (s *Server) AdminPageURL() string { return s.adminPageURL() }
+
+// operatorsPort is the operator's port with the admin page beside it.
+type operatorsPort struct {
+	port http.Handler
+	page *admin.Admin
+}
+
+// beside returns port with the admin page, or port alone if there is none.
+func beside(port http.Handler, page *admin.Admin) http.Handler {
+	if page == nil {
+		return port
+	}
+	return &operatorsPort{port, page}
+}
+
+// ServeHTTP implements http.Handler.
+func (p *operatorsPort) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == admin.Prefix || strings.HasPrefix(r.URL.Path, admin.Prefix+"/") {
+		p.page.ServeHTTP(w, r)
+		return
+	}
+	p.port.ServeHTTP(w, r)
+}
+
+// EndStreams ends all streams of events.
+func (p *operatorsPort) EndStreams() {
+	p.page.EndStreams()
+	if streams, ok := p.port.(interface{ EndStreams() }); ok {
+		streams.EndStreams()
+	}
+}
+
+// LaneRoutes returns the routes of the port that may be in the lane.
+func (p *operatorsPort) LaneRoutes() []lane.Route {
+	if simple, ok := p.port.(interface{ LaneRoutes() []lane.Route }); ok {
+		return simple.LaneRoutes()
+	}
+	return nil
+}

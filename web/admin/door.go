@@ -1,0 +1,101 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/hostname"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// Roles of administrators.
+const (
+	RoleSuperadmin = "superadmin" // may do everything
+	RoleViewer     = "viewer"     // may look, but change nothing
+)
+
+const (
+	minPassword = 12
+	maxBody     = 32 << 20 // of a request in bytes; files to import are streamed
+)
+
+// personKey is where private keeps the administrator of a request.
+type personKey struct{}
+
+// person returns the administrator of a request behind private.
+func person(c *web.Context) auth.User {
+	u, _ := c.Value(personKey{}).(auth.User)
+	return u
+}
+
+// mayWrite reports whether the administrator of a request may change something.
+func mayWrite(c *web.Context) bool { return person(c).Has(RoleSuperadmin) }
+
+// checkHost refuses names of foreign web pages that resolve to this machine (DNS rebinding).
+func (a *Admin) checkHost(next http.Handler) http.Handler {
+	return web.Handler(func(c *web.Context) error {
+		if !c.FromNode() && !c.Secure() && !hostname.Trusted(c.Request.Host, a.o.Hosts) {
+			return engine.Errorf(problem.CodeHostRefused, "over plain HTTP, the admin page can be addressed only by an IP address, as localhost, or by a name in the setting hosts")
+		}
+		next.ServeHTTP(c.Writer, c.Request)
+		return nil
+	})
+}
+
+// private lets administrators through: logged in, with a second factor, and with a role. Those who may only look can
+// change nothing.
+func (a *Admin) private(next http.Handler) http.Handler {
+	login := web.RequireUser(a.account.LoginPath())
+	return login(web.Handler(func(c *web.Context) error {
+		who, err := c.User()
+		if err != nil {
+			return err
+		}
+		u, err := a.users.Get(c, engine.Read{Level: engine.Local}, who.ID)
+		if err != nil {
+			return err
+		}
+		reads := c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
+		switch {
+		case !u.Has(RoleSuperadmin) && !u.Has(RoleViewer):
+			return engine.Errorf(problem.CodeForbidden, "this account has no role on the admin page")
+		case !u.TOTP && c.IsJSON():
+			return engine.Errorf(problem.CodeForbidden, "set up two-factor authentication first")
+		case !u.TOTP:
+			return c.Redirect(Prefix + "/account/totp")
+		case !reads && !u.Has(RoleSuperadmin):
+			return engine.Errorf(problem.CodeForbidden, "your role is %s: you can look, but change nothing", RoleViewer)
+		}
+		next.ServeHTTP(c.Writer, c.Request.WithContext(context.WithValue(c.Request.Context(), personKey{}, u)))
+		return nil
+	}))
+}
+
+// superadmin lets only superadmins through, for pages that show what viewers must not see.
+func superadmin(next http.Handler) http.Handler {
+	return web.Handler(func(c *web.Context) error {
+		if !mayWrite(c) {
+			return engine.Errorf(problem.CodeForbidden, "this page is for superadmins only")
+		}
+		next.ServeHTTP(c.Writer, c.Request)
+		return nil
+	})
+}
+
+// known reports whether there is any administrator.
+func (a *Admin) known(ctx context.Context) (bool, error) {
+	page, err := a.users.List(ctx, engine.Read{Level: engine.Local}, auth.ListOptions{Limit: 1})
+	return len(page.Users) > 0, err
+}
+
+// unsafePlace reports whether browsers would not keep the cookie of a login: plain HTTP to another machine.
+func unsafePlace(c *web.Context) bool {
+	return !c.Secure() && !hostname.Loopback(c.Request.Host)
+}
+
+// joinRoles returns roles for people.
+func joinRoles(roles []string) string { return strings.Join(roles, ", ") }

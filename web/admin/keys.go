@@ -1,0 +1,5 @@
+package admin
+
+import "github.com/skerrydb/skerry/web"
+
+func (a *Admin) addKeys(g *web.Group) {}

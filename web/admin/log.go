@@ -1,0 +1,117 @@
+package admin
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/keyspace"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/web"
+)
+
+// LogTTL is how long the log of actions keeps a line.
+const LogTTL = 400 * 24 * time.Hour
+
+const (
+	logPrefix    = "log/" // of keys in keyspace.AdminPage. In the data: do not change
+	logPage      = 100    // lines of one page
+	maxLogDetail = 4 << 10
+)
+
+// Line is one action of an administrator. In the data: do not rename.
+type Line struct {
+	At        time.Time `json:"at"`
+	Who       string    `json:"who"` // email address
+	UserID    string    `json:"user"`
+	From      string    `json:"from"` // address of the client
+	RequestID string    `json:"request"`
+	Action    string    `json:"action"`  // "key.set"
+	Subject   string    `json:"subject"` // what it was done to
+	Detail    string    `json:"detail,omitempty"`
+	Failed    string    `json:"failed,omitempty"` // why it failed
+}
+
+// record adds a line to the log of actions. An action whose line cannot be written is reported in the server's log.
+func (a *Admin) record(c *web.Context, u auth.User, action, subject, detail string) {
+	a.write(c, u, action, subject, detail, nil)
+}
+
+// act does fn for the administrator of a request and writes a line about it, before it as well as after a failure: an action
+// without a line does not happen.
+func (a *Admin) act(c *web.Context, action, subject, detail string, fn func() error) error {
+	if err := a.write(c, person(c), action, subject, detail, nil); err != nil {
+		return err
+	}
+	err := fn()
+	if err != nil {
+		a.write(c, person(c), action, subject, detail, err)
+	}
+	return err
+}
+
+func (a *Admin) write(c *web.Context, u auth.User, action, subject, detail string, failed error) error {
+	l := Line{At: a.o.Now().UTC(), Who: u.Email, UserID: u.ID, From: c.ClientIP(), RequestID: c.RequestID(), Action: action, Subject: shorten(subject, maxLogDetail), Detail: shorten(detail, maxLogDetail)}
+	if failed != nil {
+		l.Failed = shorten(failed.Error(), maxLogDetail)
+	}
+	text, err := json.Marshal(l)
+	if err == nil {
+		_, err = a.o.Store.Update(context.WithoutCancel(c), keyspace.AdminPage, func(t *kv.Tx) error {
+			_, err := t.Set(logKey(l), text, kv.SetOptions{TTL: LogTTL})
+			return err
+		})
+	}
+	a.o.Logger.Info("admin page", "action", action, "subject", l.Subject, "who", l.Who, "request", l.RequestID, "failed", l.Failed, "err", err)
+	return err
+}
+
+// logKey orders lines by time; a request that writes two at one time has two keys, as the second tells of a failure.
+func logKey(l Line) []byte {
+	key := binary.BigEndian.AppendUint64([]byte(logPrefix), uint64(l.At.UnixMicro()))
+	key = append(key, l.RequestID...)
+	if l.Failed != "" {
+		key = append(key, '!')
+	}
+	return key
+}
+
+func (a *Admin) addLog(g *web.Group) { g.Get("/log", a.logPage) }
+
+// logPage shows the newest lines, or those before a key.
+func (a *Admin) logPage(c *web.Context) error {
+	before := []byte(c.Query("before").String())
+	var lines []Line
+	next := ""
+	_, err := a.o.Store.View(c, engine.Read{Level: engine.Local}, keyspace.AdminPage, func(t *kv.Tx) error {
+		lines, next = nil, ""
+		hi := before
+		if len(hi) == 0 {
+			hi = []byte(logPrefix + "\xff")
+		}
+		for it, err := range t.ScanBack([]byte(logPrefix), hi) {
+			if err != nil {
+				return err
+			}
+			if len(lines) == logPage {
+				return nil
+			}
+			var l Line
+			if err := json.Unmarshal(it.Val, &l); err != nil {
+				return engine.Errorf(engine.CodeCorrupt, "a line of the log: %w", err)
+			}
+			lines = append(lines, l)
+			next = string(it.Key)
+		}
+		next = ""
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return a.show(c, http.StatusOK, "log", web.Locals{"title": a.text("Log of actions"), "lines": lines, "next": next})
+}
