@@ -14,7 +14,7 @@ import (
 
 // layoutLocals names the locals of the layout that are this package's.
 func layoutLocals() []string {
-	return []string{"menu", "who", "read_only", "build", "here", "texts", "notice", "prefix", "faults", "page", "me", "logged_in", "next", "email", "problem", "mails", "registers", "keys", "providers"}
+	return []string{"menu", "who", "read_only", "build", "here", "texts", "notice", "unsafe", "prefix", "faults", "page", "me", "logged_in", "next", "email", "problem", "mails", "registers", "keys", "providers"}
 }
 
 // show renders a page.
@@ -27,7 +27,7 @@ func (a *Admin) show(c *web.Context, status int, name string, locals web.Locals)
 // layout returns the locals of the layout.
 func (a *Admin) layout(c *web.Context) web.Locals {
 	u := person(c)
-	all := web.Locals{"prefix": Prefix, "build": a.o.Build, "here": c.Request.URL.RequestURI(), "texts": a.o.Texts, "who": u.Email, "read_only": !u.Has(RoleSuperadmin), "notice": a.notice(c)}
+	all := web.Locals{"prefix": Prefix, "build": a.o.Build, "here": c.Request.URL.RequestURI(), "texts": a.o.Texts, "who": u.Email, "read_only": !u.Has(RoleSuperadmin), "notice": a.notice(c), "unsafe": u.ID == "" && unsafePlace(c)}
 	if u.ID != "" {
 		all["menu"] = a.menuOf(c.Request.URL.Path)
 	} else {

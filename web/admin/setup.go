@@ -158,7 +158,7 @@ func (a *Admin) setupPage(c *web.Context) error {
 	if err != nil && (a.o.Cluster == nil || leads(a.o.Cluster)) {
 		return err
 	}
-	return a.show(c, http.StatusOK, "setup", web.Locals{"title": a.text("Set up your account"), "email": in.Email, "fixed": in.Email != "", "problem": "", "unsafe": unsafePlace(c)})
+	return a.show(c, http.StatusOK, "setup", web.Locals{"title": a.text("Set up your account"), "email": in.Email, "fixed": in.Email != "", "problem": ""})
 }
 
 // setUp creates the account, or gives it a new password, and logs in. The second factor comes next.
@@ -180,7 +180,7 @@ func (a *Admin) setUp(c *web.Context) error {
 	}
 	u, err := a.enrol(c, token, in, form.Email, form.Password)
 	if err != nil {
-		return a.show(c, http.StatusUnprocessableEntity, "setup", web.Locals{"title": a.text("Set up your account"), "email": form.Email, "fixed": in.Email != "", "problem": c.Detail(err), "unsafe": unsafePlace(c)})
+		return a.show(c, http.StatusUnprocessableEntity, "setup", web.Locals{"title": a.text("Set up your account"), "email": form.Email, "fixed": in.Email != "", "problem": c.Detail(err)})
 	}
 	a.record(c, u, "admin.setup", u.Email, in.Role)
 	c.Session().Login(u.ID)
