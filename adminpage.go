@@ -14,7 +14,7 @@ import (
 // newAdminPage makes the admin page and the operator's routes for it. It comes after the application, whose users and collections
 // it shows, and before the operator's port, beside which it is served. It returns nil if it is not served.
 func (s *Server) newAdminPage() (*admin.Admin, error) {
-	if s.adminPageURL() == "" && s.cluster == nil {
+	if s.o.AdminPage == Off || s.adminPageURL() == "" && s.cluster == nil {
 		return nil, nil
 	}
 	to := s.services
@@ -34,6 +34,7 @@ func (s *Server) newAdminPage() (*admin.Admin, error) {
 		return nil, s.without("the admin page", err)
 	}
 	s.routes = append(s.routes, api.Route{Methods: "POST", Path: "/administrators", Handle: page.Operate, Text: "make a link with which an administrator of the admin page sets up an account"})
+	s.page = page
 	s.ends = append(s.ends, page.Close)
 	s.flow = append(s.flow, part{"admin page", page.Run})
 	if s.cluster != nil {
@@ -45,7 +46,7 @@ func (s *Server) newAdminPage() (*admin.Admin, error) {
 // adminPageURL returns the URL of the admin page, "" if it is not served.
 func (s *Server) adminPageURL() string {
 	base := s.AdminURL()
-	if base == "" && s.o.Web.Application == nil {
+	if base == "" && (s.o.Web.Application == nil || s.o.AdminPage == AdminPageOnHTTP) {
 		base = s.HTTPURL()
 	}
 	if base == "" {
@@ -55,42 +56,47 @@ func (s *Server) adminPageURL() string {
 }
 
 // AdminPageURL returns the URL of the admin page, or "" if it is not served.
-func (s *Server) AdminPageURL() string { return s.adminPageURL() }
+func (s *Server) AdminPageURL() string {
+	if s.page == nil {
+		return ""
+	}
+	return s.adminPageURL()
+}
 
-// operatorsPort is the operator's port with the admin page beside it.
-type operatorsPort struct {
-	port http.Handler
+// pageBeside is a handler with the admin page beside it.
+type pageBeside struct {
+	rest http.Handler
 	page *admin.Admin
 }
 
-// beside returns port with the admin page, or port alone if there is none.
-func beside(port http.Handler, page *admin.Admin) http.Handler {
+// beside returns rest with the admin page, or rest alone if there is none.
+func beside(rest http.Handler, page *admin.Admin) http.Handler {
 	if page == nil {
-		return port
+		return rest
 	}
-	return &operatorsPort{port, page}
+	return &pageBeside{rest, page}
 }
 
 // ServeHTTP implements http.Handler.
-func (p *operatorsPort) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *pageBeside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == admin.Prefix || strings.HasPrefix(r.URL.Path, admin.Prefix+"/") {
 		p.page.ServeHTTP(w, r)
 		return
 	}
-	p.port.ServeHTTP(w, r)
+	p.rest.ServeHTTP(w, r)
 }
 
 // EndStreams ends all streams of events.
-func (p *operatorsPort) EndStreams() {
+func (p *pageBeside) EndStreams() {
 	p.page.EndStreams()
-	if streams, ok := p.port.(interface{ EndStreams() }); ok {
+	if streams, ok := p.rest.(interface{ EndStreams() }); ok {
 		streams.EndStreams()
 	}
 }
 
-// LaneRoutes returns the routes of the port that may be in the lane.
-func (p *operatorsPort) LaneRoutes() []lane.Route {
-	if simple, ok := p.port.(interface{ LaneRoutes() []lane.Route }); ok {
+// LaneRoutes returns the routes of the rest that may be in the lane.
+func (p *pageBeside) LaneRoutes() []lane.Route {
+	if simple, ok := p.rest.(interface{ LaneRoutes() []lane.Route }); ok {
 		return simple.LaneRoutes()
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/admin"
 	"github.com/skerrydb/skerry/web/lane"
 )
 
@@ -59,10 +60,10 @@ func (s *Server) hasApplication() bool {
 	return s.o.Web.Application != nil && (s.http != nil || s.cluster != nil)
 }
 
-// newApplication makes the application and adds it to the faces.
-func (s *Server) newApplication() error {
+// newApplication makes the application; nil: there is none.
+func (s *Server) newApplication() (http.Handler, error) {
 	if !s.hasApplication() {
-		return nil
+		return nil, nil
 	}
 	to := s.services
 	if to.BaseURL = s.o.Web.BaseURL; to.BaseURL == "" && s.o.Web.Debug {
@@ -71,7 +72,7 @@ func (s *Server) newApplication() error {
 	to.Web.Hosts = hostsOf(s.o.Hosts, to.BaseURL)
 	h, err := s.o.Web.Application(to)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	to.hooks.sealed = true
 	if app, ok := h.(*web.App); ok {
@@ -82,8 +83,18 @@ func (s *Server) newApplication() error {
 			s.addNodeFace("web of other nodes", web.NodeProtocol, app.NodeHandler()).RegisterOnShutdown(app.EndStreams)
 		}
 	}
-	s.addFace("http", s.http, h)
-	return nil
+	return h, nil
+}
+
+// serveApplication adds the application to the faces, with the admin page beside it if Options.AdminPage says so.
+func (s *Server) serveApplication(h http.Handler, page *admin.Admin) {
+	if h == nil {
+		return
+	}
+	if s.o.AdminPage != AdminPageOnHTTP {
+		page = nil
+	}
+	s.addFace("http", s.http, beside(h, page))
 }
 
 // hostsOf returns hosts with the host of address added.

@@ -38,6 +38,9 @@ const (
 // Off as an address turns the listener off.
 const Off = "off"
 
+// AdminPageOnHTTP as Options.AdminPage serves the admin page also beside the application.
+const AdminPageOnHTTP = "http"
+
 // DefaultGrace is how long requests in flight have to end at a clean stop.
 const DefaultGrace = 10 * time.Second
 
@@ -78,6 +81,10 @@ type Options struct {
 	// OperatorRoutes returns more routes for those who know the password, such as PromQL's: see package
 	// web/prometheus.
 	OperatorRoutes func(s *Services) []api.Route
+
+	// AdminPage says where the admin page is served, under the path /admin: "" on Admin, or, if there is neither that nor an
+	// application, on HTTP; AdminPageOnHTTP there and also beside the application; Off nowhere.
+	AdminPage string
 
 	// AdminLink, if not nil, is called with the URL where the first administrator of the admin page can be set up, if there is
 	// none when this server begins to lead.
@@ -154,6 +161,7 @@ type Server struct {
 	routes   []api.Route                      // likewise
 	commands []resp.Command                   // likewise
 	meters   []func() iter.Seq[engine.Metric] // metrics for /metrics besides the HTTP face's own
+	page     *admin.Admin                     // nil: it is not served
 	scrape   func() iter.Seq[engine.Metric]   // all that /metrics shows of Skerry, for the admin page
 	guesses  *gate.Guesses                    // wrong passwords, on all listeners
 	doors    []door                           // the HTTP listeners
@@ -187,6 +195,9 @@ func Open(eng engine.Engine, o Options) (*Server, error) {
 }
 
 func (s *Server) assemble() (err error) {
+	if s.o.AdminPage != "" && s.o.AdminPage != AdminPageOnHTTP && s.o.AdminPage != Off {
+		return engine.Errorf(engine.CodeInvalid, "skerry: AdminPage is %q, must be %q, %q or empty", s.o.AdminPage, AdminPageOnHTTP, Off)
+	}
 	if s.o.Grace < 0 {
 		return engine.Errorf(engine.CodeInvalid, "skerry: Grace is %v, must not be negative", s.o.Grace)
 	}
@@ -214,13 +225,15 @@ func (s *Server) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.newApplication(); err != nil {
+	application, err := s.newApplication()
+	if err != nil {
 		return err
 	}
 	page, err := s.newAdminPage()
 	if err != nil {
 		return err
 	}
+	s.serveApplication(application, page)
 	face := s.newHTTP(redis, page)
 	if s.cluster == nil {
 		return nil
@@ -287,6 +300,7 @@ func listen(face string, given net.Listener, addr string) (net.Listener, error) 
 // newHTTP adds the face for keys and procedures over HTTP in the same way. If there is an application, this
 // face is on the admin listener only.
 func (s *Server) newHTTP(redis *resp.Server, page *admin.Admin) *api.Face {
+	s.scrape = s.allMetrics(redis)
 	public := s.http
 	if s.o.Web.Application != nil {
 		public = nil
@@ -295,21 +309,13 @@ func (s *Server) newHTTP(redis *resp.Server, page *admin.Admin) *api.Face {
 		return nil
 	}
 	o := api.Options{Procedures: s.services.Procedures, Users: s.services.Users, Records: s.services.Records, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready, Errors: s.errors, Routes: s.routes, Profiles: s.admin != nil, Guesses: s.guesses}
-	meters := []func() iter.Seq[engine.Metric]{s.o.Metrics, s.connectionMetrics}
-	if m, ok := s.eng.(engine.Meter); ok {
-		meters = append(meters, m.Metrics)
-	}
-	if redis != nil {
-		meters = append(meters, redis.Metrics)
-	}
-	o.Metrics = func() iter.Seq[engine.Metric] { return all(append(slices.Clip(meters), s.meters...)) }
+	o.Metrics = s.scrape
 	if b, ok := s.eng.(engine.Backuper); ok {
 		o.Backup = b.Backup
 	}
 	face := api.New(s.services.KV, o)
-	scrape := o.Metrics
 	s.scrape = func() iter.Seq[engine.Metric] {
-		return all([]func() iter.Seq[engine.Metric]{scrape, face.RequestMetrics})
+		return all([]func() iter.Seq[engine.Metric]{o.Metrics, face.RequestMetrics})
 	}
 	s.ends = append(s.ends, face.Close)
 	if s.admin != nil {
@@ -318,6 +324,18 @@ func (s *Server) newHTTP(redis *resp.Server, page *admin.Admin) *api.Face {
 	}
 	s.addFace("http", public, beside(face, page))
 	return face
+}
+
+// allMetrics returns the metrics of everything but the operator's port.
+func (s *Server) allMetrics(redis *resp.Server) func() iter.Seq[engine.Metric] {
+	meters := []func() iter.Seq[engine.Metric]{s.o.Metrics, s.connectionMetrics}
+	if m, ok := s.eng.(engine.Meter); ok {
+		meters = append(meters, m.Metrics)
+	}
+	if redis != nil {
+		meters = append(meters, redis.Metrics)
+	}
+	return func() iter.Seq[engine.Metric] { return all(append(slices.Clip(meters), s.meters...)) }
 }
 
 // defaultAdmin returns the default address of the admin listener.

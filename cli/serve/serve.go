@@ -40,6 +40,7 @@ type Options struct {
 	engine         *url.URL // another engine, or nil
 	http, resp     string
 	admin          string
+	adminPage      string
 	gremlin        string
 	databases      int
 	web            webOptions
@@ -83,6 +84,7 @@ func (o *Options) Settings() []verb.Setting {
 		{Name: "http", Arg: "ADDR", Default: skerry.DefaultHTTP, Help: "HTTP address of the web application or, if the program has none, of keys and procedures; or " + verb.Off, Server: true, Set: verb.Address(&o.http)},
 		{Name: "resp", Arg: "ADDR", Default: skerry.DefaultRESP, Help: "address of the Redis protocol, or " + verb.Off, Server: true, Set: verb.Address(&o.resp)},
 		{Name: "admin", Arg: "ADDR", Help: "address of keys, metrics, backups and profiles, or " + verb.Off + " (default " + skerry.DefaultAdmin + " beside a web application, otherwise " + verb.Off + ", as HTTP then serves all of these except profiles)", Server: true, Set: verb.Address(&o.admin)},
+		{Name: "admin-page", Arg: "on|http|off", Default: "on", Help: "the admin page in browsers, under the path /admin: on serves it at the address of keys and metrics, http also beside the web application, off nowhere", Server: true, Set: verb.Choice(&o.adminPage, "on", "http", "off")},
 		{Name: "gremlin", Arg: "ADDR", Default: verb.Off, Help: "address for Gremlin drivers, or " + verb.Off + "; they expect " + skerry.DefaultGremlin, Server: true, Set: verb.Address(&o.gremlin)},
 		{Name: "databases", Arg: "N", Default: strconv.Itoa(skerry.DefaultDatabases), Help: "number of databases that Redis clients can select, at most " + strconv.Itoa(skerry.MaxDatabases) + "; more than the default gives them access to the key spaces of the application and its procedures", Server: true, Set: verb.Whole(&o.databases, skerry.DefaultDatabases, skerry.MaxDatabases)},
 		{Name: "password-file", Arg: "FILE", Help: "file with the password for keys and procedures", Server: true, Set: verb.Text(&o.passwordFile)},
@@ -169,6 +171,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Gremlin: o.gremlin, Web: app, Procedures: p.App.Procedures, Series: slices.Concat(p.App.Series, o.series), OperatorRoutes: p.App.OperatorRoutes, Password: o.password, Hosts: o.hosts, TLS: o.tls, NoLane: o.lane == "off", Certificates: o.acme.of(),
 		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(huge, metrics), Logger: log,
+		AdminPage: map[string]string{"on": "", "http": skerry.AdminPageOnHTTP, "off": skerry.Off}[o.adminPage],
 		AdminLink: func(url string) {
 			log.Info("the admin page has no administrator yet; open this link once, within 24 hours, to set up the first", "url", url)
 		},
@@ -326,6 +329,7 @@ type Announcement struct {
 	HTTP        string `json:"http,omitempty"`
 	RESP        string `json:"resp,omitempty"`
 	Admin       string `json:"admin,omitempty"`
+	AdminPage   string `json:"admin_page,omitempty"`
 	Gremlin     string `json:"gremlin,omitempty"`
 	Outbox      string `json:"outbox,omitempty"`
 	MemoryBytes int64  `json:"memory_bytes,omitempty"` // limit of the embedded engine
@@ -338,7 +342,7 @@ type Announcement struct {
 
 func (o *Options) announce(p verb.Process, eng engine.Engine, srv *skerry.Server) error {
 	w := p.Stdout
-	a := Announcement{Version: p.App.Build().Version, PID: os.Getpid(), Data: o.data, HTTP: srv.HTTPURL(), RESP: srv.RESPURL(), Admin: srv.AdminURL(), Gremlin: srv.GremlinURL(), MemoryBytes: o.memory, Live: srv.Live()}
+	a := Announcement{Version: p.App.Build().Version, PID: os.Getpid(), Data: o.data, HTTP: srv.HTTPURL(), RESP: srv.RESPURL(), Admin: srv.AdminURL(), AdminPage: srv.AdminPageURL(), Gremlin: srv.GremlinURL(), MemoryBytes: o.memory, Live: srv.Live()}
 	node := ""
 	if a.HTTP != "" && p.App.Web != nil && o.web.debug && o.web.smtp == nil {
 		a.Outbox = a.HTTP + OutboxPath
@@ -368,7 +372,7 @@ func (o *Options) announce(p verb.Process, eng engine.Engine, srv *skerry.Server
 	}
 	_, err := fmt.Fprintf(w, "%s %s\n", p.Paint(w, verb.Bold, p.App.Name), a.Version)
 	for _, line := range []struct{ name, value string }{
-		{"HTTP", suffixed(a.HTTP, about)}, {"mail", suffixed(a.Outbox, " (not sent)")}, {"Redis", a.RESP}, {"admin", suffixed(a.Admin, " (keys, metrics, backups, profiles)")}, {"Gremlin", a.Gremlin}, {"data", a.Data}, {"memory", memory}, {"node", node}, {"calls", calls},
+		{"HTTP", suffixed(a.HTTP, about)}, {"mail", suffixed(a.Outbox, " (not sent)")}, {"Redis", a.RESP}, {"admin", suffixed(a.Admin, " (keys, metrics, backups, profiles)")}, {"page", suffixed(a.AdminPage, " (the admin page)")}, {"Gremlin", a.Gremlin}, {"data", a.Data}, {"memory", memory}, {"node", node}, {"calls", calls},
 	} {
 		if line.value != "" && err == nil {
 			_, err = fmt.Fprintf(w, "  %-7s %s\n", line.name, line.value)
