@@ -17,25 +17,43 @@ export function plot(box, names) {
 	title.textContent = names.join(" · ");
 	figure.append(title);
 	box.append(figure);
+	const size = () => ({ width: Math.max(200, figure.clientWidth - 24), height: 180 });
+	/** @type {number[][]} */
+	let data = [[], ...names.map(() => [])];
+	let made = draw(figure, names, size(), data);
+	new ResizeObserver(() => made.setSize(size())).observe(figure);
+	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+		made.destroy(); // canvases keep the colours that they were painted with
+		made = draw(figure, names, size(), data);
+	});
+	return (next) => {
+		data = next;
+		made.setData(data);
+	};
+}
+
+/**
+ * draw makes a plot in the colours of now.
+ * @param {HTMLElement} figure
+ * @param {string[]} names
+ * @param {{width: number, height: number}} size
+ * @param {number[][]} data
+ */
+function draw(figure, names, size, data) {
 	const style = getComputedStyle(document.documentElement);
 	const paint = (/** @type {string} */ v) => resolve(style.getPropertyValue(v));
 	const axis = { stroke: paint("--soft"), grid: { stroke: paint("--line"), width: 1 }, ticks: { stroke: paint("--line"), width: 1 } };
-	const width = () => Math.max(200, figure.clientWidth - 24);
-	const made = new uPlot(
+	return new uPlot(
 		{
-			width: width(),
-			height: 180,
+			...size,
 			cursor: { drag: { x: false, y: false } },
-			legend: { live: true },
 			scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => [Math.min(0, min), max > 0 ? max * 1.1 : 1] } },
 			axes: [axis, { ...axis, size: 60 }],
-			series: [{}, ...names.map((label, i) => ({ label, stroke: paint(colours[i % colours.length]), width: 2, points: { show: false } }))],
+			series: [{ value: (/** @type {any} */ _, /** @type {number} */ at) => (at ? new Date(at * 1000).toLocaleTimeString() : "–") }, ...names.map((label, i) => ({ label, stroke: paint(colours[i % colours.length]), width: 2, points: { show: false } }))],
 		},
-		[[], ...names.map(() => [])],
+		data,
 		figure,
 	);
-	new ResizeObserver(() => made.setSize({ width: width(), height: 180 })).observe(figure);
-	return (data) => made.setData(data);
 }
 
 /**
