@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -189,10 +190,72 @@ func patchOf(k *schema.Compiled, form url.Values, r *record.Record) ([]byte, err
 		patch = append(value.AppendText(patch, f.Name), ':')
 		patch = append(patch, raw...)
 	}
+	extra, err := extraPatch(k, form, r)
+	if err != nil {
+		bad = append(bad, schema.Problem{Pointer: extraPart, Code: schema.CodeInvalid, Detail: err.Error()})
+	}
+	if len(extra) > 0 && len(patch) > 1 {
+		patch = append(patch, ',')
+	}
+	patch = append(patch, extra...)
 	if bad != nil {
 		return nil, engine.Errorf(record.CodeInvalid, "invalid record of %s: %w", k.Name, bad)
 	}
 	return append(patch, '}'), nil
+}
+
+// extraPart is the part of a form that has the members that are no fields, as a JSON object.
+const extraPart = "extra"
+
+// extraOf returns the members of a record that are no fields, as a JSON object with an indent; "" if there are none.
+func extraOf(r *record.Record) string {
+	var all map[string]json.RawMessage
+	k := r.Collection()
+	if !k.Extra || json.Unmarshal(k.AppendPublic(nil, r.Data), &all) != nil {
+		return ""
+	}
+	for name := range all {
+		if _, isField := k.Index(name); isField {
+			delete(all, name)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// extraPatch returns the members of a merge patch, without braces, for what a form says about members that are no fields.
+func extraPatch(k *schema.Compiled, form url.Values, r *record.Record) ([]byte, error) {
+	if !k.Extra || !form.Has(extraPart) {
+		return nil, nil
+	}
+	old := ""
+	if r != nil {
+		old = extraOf(r)
+	}
+	text := strings.TrimSpace(plain(form.Get(extraPart)))
+	if text == old {
+		return nil, nil
+	}
+	var is map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(cmp.Or(text, "{}")), &is); err != nil || is == nil {
+		return nil, engine.Errorf(engine.CodeInvalid, "must be a JSON object, as {\"name\": 1}")
+	}
+	for name := range is {
+		if _, isField := k.Index(name); isField {
+			return nil, engine.Errorf(engine.CodeInvalid, "%q is a field; change it above", name)
+		}
+	}
+	patch, err := mergePatch([]byte(cmp.Or(old, "{}")), []byte(cmp.Or(text, "{}")))
+	if err != nil {
+		return nil, err
+	}
+	return patch[1 : len(patch)-1], nil
 }
 
 // fieldPatch returns the JSON that a merge patch needs to give a field the value of a form, and whether that is another one.

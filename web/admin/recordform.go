@@ -27,7 +27,7 @@ type recordForm struct {
 	conflict  bool
 	conflicts int // fields that both have changed
 	rest      []string
-	problem   string
+	extra     string // members that are no fields
 }
 
 // pick is a record that a reference can refer to.
@@ -70,6 +70,12 @@ func (a *Admin) loadForm(c *web.Context, id string, in url.Values) (*recordForm,
 			f.meet(tx, in)
 		}
 		f.fields = fieldsOf(f.k, f.r, in)
+		if f.r != nil {
+			f.extra = extraOf(f.r)
+		}
+		if in.Has(extraPart) {
+			f.extra = in.Get(extraPart)
+		}
 		for _, x := range f.fields {
 			if x.Kind == "reference" && f.pick[x.Collection] == nil {
 				f.pick[x.Collection] = picks(tx, x.Collection, "")
@@ -93,6 +99,9 @@ func (f *recordForm) meet(tx *record.Tx, in url.Values) {
 		return
 	}
 	f.base = base
+	if plain(in.Get(extraPart)) == extraOf(base) {
+		in.Del(extraPart)
+	}
 	for i := range f.k.Fields {
 		field := &f.k.Fields[i]
 		if !sent(in, field.Name) {
@@ -165,7 +174,7 @@ func (a *Admin) referenceOptions(c *web.Context) error {
 	return c.JSON(http.StatusOK, map[string]any{"options": all})
 }
 
-// mark is when something happened to a record, and by whom.
+// recordMark is when something happened to a record, and by whom.
 type recordMark struct {
 	What string
 	At   time.Time
@@ -176,8 +185,8 @@ type recordMark struct {
 func (a *Admin) showForm(c *web.Context, status int, f *recordForm, problem string) error {
 	path := Prefix + collectionPath(f.k.Name)
 	locals := web.Locals{
-		"title": a.text("New record of %s", titleOf(f.k)), "name": f.k.Name, "collection": titleOf(f.k), "path": path, "fields": f.fields, "picks": f.pick, "problem": problem, "rest": f.rest,
-		"id": "", "rev": uint64(0), "marks": []recordMark(nil), "deleted": false, "conflict": f.conflict, "conflicts": f.conflicts, "merged": f.base != nil, "self": path + "/new", "extra": f.k.Extra && f.r != nil, "below": path,
+		"title": a.text("New record of %s", titleOf(f.k)), "name": f.k.Name, "path": path, "fields": f.fields, "picks": f.pick, "problem": problem, "rest": f.rest,
+		"id": "", "rev": uint64(0), "marks": []recordMark(nil), "deleted": false, "conflict": f.conflict, "conflicts": f.conflicts, "merged": f.base != nil, "self": path + "/new", "extra": f.k.Extra, "extra_text": f.extra, "below": path,
 		"given_id": c.Query("id").String(),
 	}
 	if r := f.r; r != nil {

@@ -18,8 +18,8 @@ const hostile = "<b onclick=\"alert(1)\">\u202e'\"&\u0085 x"
 // shop has collections with a field of each type.
 func shop() []schema.Collection {
 	return []schema.Collection{
-		{Name: "people", Label: "People", Fields: []schema.Field{{Name: "name", Type: schema.Text, Required: true}, {Name: "email", Type: schema.Email}, {Name: "secret", Type: schema.Password}}},
-		{Name: "orders", Label: "Orders " + hostile, Extra: true, Indexes: []schema.Index{record.By("total")}, Fields: []schema.Field{
+		{Name: "people", Extra: true, Label: "People", Fields: []schema.Field{{Name: "name", Type: schema.Text, Required: true}, {Name: "email", Type: schema.Email}, {Name: "secret", Type: schema.Password}}},
+		{Name: "orders", Label: "Orders " + hostile, Indexes: []schema.Index{record.By("total")}, Fields: []schema.Field{
 			{Name: "title", Type: schema.Text, Label: "Title", Required: true, Max: "5000"},
 			{Name: "status", Type: schema.Select, Options: []string{"open", "paid", "sent"}, Default: `"open"`},
 			{Name: "total", Type: schema.Decimal, Scale: 2, Min: "0"},
@@ -72,7 +72,7 @@ func TestGrid(t *testing.T) {
 	page := c.get("/admin/records/orders").expect(200, "Order 000", "Order 099", "Next page", "Count them").lacks("Order 100", "very secret")
 	next := between(t, page.Body, `<a class="button second" href="`, `" rel="next"`)
 	page = c.get("/admin/records/orders"+next).expect(200, "Order 100", "Order 199", "First page").lacks("Order 099", "Order 200")
-	c.get("/admin/records/orders"+between(t, page.Body, `<a class="button second" href="`, `" rel="next"`)).expect(200)
+	c.get("/admin/records/orders" + between(t, page.Body, `<a class="button second" href="`, `" rel="next"`)).expect(200)
 	c.get("/admin/records/orders?count=1").expect(200, "250 records in all")
 	c.get("/admin/records/orders?"+url.Values{"filter": {`count > 247 && owner.name = "Bo"`}, "sort": {"-count"}}.Encode()).expect(200, "Order 248", `aria-sort="descending"`).lacks("Order 247")
 	sorted := c.get("/admin/records/orders?sort=-count&columns=count,nonsense").expect(200, "o249").lacks("o000", "nonsense</a>")
