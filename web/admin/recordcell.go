@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/web"
 )
@@ -16,6 +18,7 @@ type cellAnswer struct {
 	Rev    uint64 `json:"rev,omitempty"`
 	Text   string `json:"text"` // what the record has now
 	Null   bool   `json:"null"`
+	List   string `json:"list,omitempty"` // of a select of several: its value as JSON
 	Cut    bool   `json:"cut,omitempty"`
 	Detail string `json:"detail,omitempty"` // why it was not saved
 	By     string `json:"by,omitempty"`     // who has saved the record last
@@ -25,7 +28,13 @@ type cellAnswer struct {
 func answerOf(r *record.Record, field string) cellAnswer {
 	v := r.Value(field)
 	text := v.String()
-	return cellAnswer{Rev: r.Rev, Text: shorten(text, gridText), Null: v.IsNull(), Cut: len(text) > gridText, By: r.Marks[1].By}
+	if i, ok := r.Collection().Index(field); ok {
+		text = printed(&r.Collection().Fields[i], v)
+		if r.Collection().Fields[i].Many {
+			return cellAnswer{Rev: r.Rev, Text: strings.Join(selected(v), ", "), List: text, Null: v.IsNull(), By: r.Marks[keys.Updated].By}
+		}
+	}
+	return cellAnswer{Rev: r.Rev, Text: shorten(text, gridText), Null: v.IsNull(), Cut: len(text) > gridText, By: r.Marks[keys.Updated].By}
 }
 
 // saveCell changes one field of a record at a revision. It answers with JSON; people without scripts use the form.

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
@@ -46,16 +45,11 @@ func plain(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 }
 
-// unfit reports whether a form would not send a text as it is, whatever people do: it has characters that browsers replace.
-func unfit(text string) bool {
-	return strings.ContainsRune(text, 0) || !utf8.ValidString(text)
-}
-
 // formField is an input of a form.
 type formField struct {
 	Name, Label, Hint, Kind, Mode string // Kind: line, area, code, bool, select, many, list, reference, password
 	Value                         string
-	Null, Required, Fixed, Has    bool // Fixed: it cannot be changed here; Has: there is a password
+	Null, Required, Has           bool // Has: there is a password
 	Options                       []formOption
 	Collection                    string // that it refers to
 	Problem                       string
@@ -118,11 +112,11 @@ func fieldsOf(k *schema.Compiled, r *record.Record, form url.Values) []formField
 			v := r.Field(i)
 			in.Null = v.IsNull()
 			in.Value, chosen = textOf(f, v), selected(v)
-			in.Has, in.Fixed = !in.Null, unfit(in.Value)
+			in.Has = !in.Null
 		} else if f.Type == schema.Text && f.Required {
 			in.Null = false
 		}
-		if form != nil && sent(form, f.Name) && !in.Fixed {
+		if form != nil && sent(form, f.Name) {
 			in.Value, in.Null, chosen = form.Get("f."+f.Name), form.Has("n."+f.Name), form["f."+f.Name]
 		}
 		if f.Type == schema.Password {
@@ -145,13 +139,29 @@ func textOf(f *schema.Field, v value.Value) string {
 		return ""
 	}
 	if f.Type != schema.JSON || v.IsNull() {
-		return v.String()
+		return printed(f, v)
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, v.AppendJSON(nil), "", "  "); err != nil {
 		return string(v.AppendJSON(nil))
 	}
 	return b.String()
+}
+
+// timeLayout is how pages show times and take them, in UTC; microseconds are left out if there are none.
+const timeLayout = "2006-01-02 15:04:05.999999"
+
+// printed returns the text of a value for people: decimals have all digits that the field has, times are short.
+func printed(f *schema.Field, v value.Value) string {
+	text := v.String()
+	if at, ok := v.Time(); ok && f.Type == schema.Time {
+		return at.Format(timeLayout)
+	}
+	if f.Type != schema.Decimal || f.Scale == 0 || v.IsNull() {
+		return text
+	}
+	whole, digits, _ := strings.Cut(text, ".")
+	return whole + "." + digits + strings.Repeat("0", max(0, f.Scale-len(digits)))
 }
 
 // selected returns the options of a select of several.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/record"
@@ -80,10 +81,10 @@ func (s gridState) query() url.Values {
 
 // gridColumn is a column of the table.
 type gridColumn struct {
-	Name, Label, Hint string
-	Sort              string // ascending, descending or ""
-	Link              string // that sorts by it; "": one cannot
-	Number, Editable  bool
+	Name, Label      string
+	Sort             string // ascending, descending or ""
+	Link             string // that sorts by it; "": one cannot
+	Number, Editable bool
 }
 
 // gridRow is a record in the table.
@@ -96,10 +97,10 @@ type gridRow struct {
 
 // gridCell is a value in the table.
 type gridCell struct {
-	Name, Text, Link    string // Link leads to the record that it refers to
-	Null, Cut, Number   bool
-	Editable            bool
-	Collection, Element string
+	Name, Text, Link  string // Link leads to the record that it refers to
+	Null, Cut, Number bool
+	Editable, Time    bool
+	List              string // of a select of several: its value as JSON
 }
 
 // choice is a column that a grid may show.
@@ -246,7 +247,7 @@ func columnsOf(k *schema.Compiled, s gridState) (all []gridColumn) {
 }
 
 func columnOf(k *schema.Compiled, s gridState, name string) gridColumn {
-	col := gridColumn{Name: name, Label: labelOf(k, name), Hint: name}
+	col := gridColumn{Name: name, Label: labelOf(k, name)}
 	sortable := true
 	if i, ok := k.Index(name); ok {
 		f := k.Fields[i]
@@ -285,10 +286,22 @@ func rowsOf(k *schema.Compiled, columns []gridColumn, items []*record.Record, pa
 
 func cellOf(k *schema.Compiled, r *record.Record, col gridColumn, past bool) gridCell {
 	v := r.Value(col.Name)
+	i, isField := k.Index(col.Name)
 	text := v.String()
+	if isField {
+		text = printed(&k.Fields[i], v)
+	} else if at, ok := v.Time(); ok {
+		text = at.Format(time.DateTime)
+	}
 	cell := gridCell{Name: col.Name, Text: shorten(text, gridText), Null: v.IsNull(), Cut: len(text) > gridText, Number: col.Number}
-	cell.Editable = col.Editable && !past && !r.Deleted && !cell.Cut && !unfit(text)
-	if i, ok := k.Index(col.Name); ok && k.Fields[i].Type == schema.Reference && !v.IsNull() {
+	if _, ok := v.Time(); ok {
+		cell.Time = true
+	}
+	if isField && k.Fields[i].Many && !v.IsNull() {
+		cell.List, cell.Text = text, strings.Join(selected(v), ", ")
+	}
+	cell.Editable = col.Editable && !past && !r.Deleted && !cell.Cut
+	if isField && k.Fields[i].Type == schema.Reference && !v.IsNull() {
 		cell.Link = Prefix + recordPath(k.Fields[i].Collection, text)
 	}
 	return cell

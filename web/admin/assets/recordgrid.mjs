@@ -2,7 +2,7 @@
 import { t } from "./texts.mjs";
 
 /** @typedef {{name: string, type: string, options?: string[], many?: boolean, required?: boolean}} Field */
-/** @typedef {{rev?: number, text: string, null: boolean, cut?: boolean, detail?: string, by?: string}} Answer */
+/** @typedef {{rev?: number, text: string, null: boolean, list?: string, cut?: boolean, detail?: string, by?: string}} Answer */
 
 /** @param {string} id */
 const json = (id) => JSON.parse(document.getElementById(id)?.textContent || "null");
@@ -222,9 +222,10 @@ function edit(cell) {
 	if (!f || cell.classList.contains("editing")) return;
 	const was = [...cell.childNodes];
 	const wasNull = cell.classList.contains("null");
-	const before = wasNull ? "" : (cell.textContent ?? "");
+	const before = wasNull ? "" : (cell.dataset.list ?? cell.textContent ?? "");
 	const box = input(f, before);
 	box.setAttribute("aria-label", f.name);
+	box.setAttribute("form", ""); // Enter must not send the form around the table
 	const say = make("div", "", "say");
 	say.setAttribute("role", "alert");
 	cell.classList.remove("saved", "refused");
@@ -335,6 +336,8 @@ function show(cell, now) {
 	if (now.rev !== undefined) row.dataset.rev = String(now.rev);
 	cell.classList.toggle("null", now.null);
 	cell.replaceChildren(now.null ? "–" : make("span", now.text, "cut"));
+	if (now.list) cell.dataset.list = now.list;
+	else delete cell.dataset.list;
 	cell.setAttribute("aria-label", `${cell.dataset.field}: ${now.null ? "–" : now.text}`);
 	if (now.cut) {
 		delete cell.dataset.field; // the form has all of it
