@@ -10,6 +10,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/record/value"
 	"github.com/skerrydb/skerry/web"
@@ -186,13 +187,14 @@ func (a *Admin) showForm(c *web.Context, status int, f *recordForm, problem stri
 	path := Prefix + collectionPath(f.k.Name)
 	locals := web.Locals{
 		"title": a.text("New record of %s", titleOf(f.k)), "name": f.k.Name, "path": path, "fields": f.fields, "picks": f.pick, "problem": problem, "rest": f.rest,
-		"id": "", "rev": uint64(0), "marks": []recordMark(nil), "deleted": false, "conflict": f.conflict, "conflicts": f.conflicts, "merged": f.base != nil, "self": path + "/new", "extra": f.k.Extra, "extra_text": f.extra, "below": path,
+		"id": "", "rev": uint64(0), "marks": []recordMark(nil), "saved_by": "", "deleted": false, "conflict": f.conflict, "conflicts": f.conflicts, "merged": f.base != nil, "self": path + "/new", "extra": f.k.Extra, "extra_text": f.extra, "below": path,
 		"given_id": c.Query("id").String(),
 	}
 	if r := f.r; r != nil {
 		self := Prefix + recordPath(f.k.Name, r.ID)
 		locals["title"], locals["id"], locals["rev"], locals["deleted"], locals["self"] = shorten(nameOf(r), 80), r.ID, r.Rev, r.Deleted, self
 		locals["below"] = path + "/" + url.PathEscape(r.ID)
+		locals["saved_by"] = r.Marks[keys.Updated].By
 		var marks []recordMark
 		for i, what := range []string{a.text("Created"), a.text("Updated"), a.text("Deleted"), a.text("Restored")} {
 			if m := r.Marks[i]; !m.At.IsZero() {

@@ -82,7 +82,7 @@ func TestRecordConflict(t *testing.T) {
 		return all
 	}
 	c.post("/admin/records/orders/o000", with("1", "hers", "0", "from her")...).expect(200, "Saved.")
-	both := c.post("/admin/records/orders/o000", with("1", "his", "7", "")...).expect(409, "his", "hers", "Saved meanwhile", `value="2"`, `value="7"`, "from her", "Save over it")
+	both := c.post("/admin/records/orders/o000", with("1", "his", "7", "")...).expect(409, "his", "hers", "Saved meanwhile", `value="2"`, `value="7"`, "from her", "Save over it", "anna@example.org has saved this record meanwhile")
 	if n := strings.Count(both.Body, "Saved meanwhile:"); n != 1 {
 		t.Errorf("%d fields are in conflict:\n%s", n, both.Body)
 	}

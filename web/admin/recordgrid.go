@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/query"
 	"github.com/skerrydb/skerry/record/schema"
@@ -140,11 +141,17 @@ func (a *Admin) showGrid(c *web.Context, status int, s gridState, problem string
 	var k *schema.Compiled
 	var page *record.Page
 	var wrong error
+	uncounted := false
 	err := a.viewRecords(c, func(tx *record.Tx) (err error) {
 		if k, err = tx.Collection(name); err != nil {
 			return err
 		}
 		page, wrong = find(tx, name, s.query())
+		if uncounted = s.Count && engine.CodeOf(wrong) == record.CodeScan; uncounted {
+			less := s
+			less.Count = false
+			page, wrong = find(tx, name, less.query())
+		}
 		return nil
 	})
 	if err == nil && wrong != nil && !refusedQuery(wrong) {
@@ -163,11 +170,12 @@ func (a *Admin) showGrid(c *web.Context, status int, s gridState, problem string
 		status, page = http.StatusUnprocessableEntity, &record.Page{}
 		locals["problem"] = c.Detail(wrong)
 		if x, ok := errors.AsType[*query.Error](wrong); ok && x.Member == "filter" && x.Code == query.CodeInvalid && s.Filter != "" {
-			locals["fault"] = mark(s.Filter, x.Pos)
+			m := mark(s.Filter, x.Pos)
+			locals["fault"], locals["problem"] = m, a.text("Filter: %s at character %d", x.Text, m.Pos)
 		}
 	}
 	columns := columnsOf(k, s)
-	locals["columns"], locals["rows"], locals["total"], locals["wrong"] = columns, rowsOf(k, columns, page.Items, s.At != ""), page.Total, wrong != nil
+	locals["columns"], locals["rows"], locals["total"], locals["wrong"], locals["uncounted"] = columns, rowsOf(k, columns, page.Items, s.At != ""), page.Total, wrong != nil, uncounted
 	next := s
 	next.After = page.Next
 	locals["next"] = next.link()

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/record"
@@ -114,4 +115,38 @@ func between(t *testing.T, text, before, after string) string {
 		t.Fatalf("no %q before %q in %s", before, after, text)
 	}
 	return strings.ReplaceAll(text[from+len(before):end], "&amp;", "&")
+}
+
+// TestGridLarge: a page costs the same however many records there are, and what would read them all is refused with a remedy.
+func TestGridLarge(t *testing.T) {
+	t.Parallel()
+	w, db := shopWorld(t)
+	c := w.anna()
+	fill(t, db, 0)
+	for part := range 11 {
+		_, err := db.Update(t.Context(), record.Program(), func(tx *record.Tx) error {
+			for i := range record.MaxOps {
+				if _, err := tx.Create("orders", fmt.Sprintf("p%02d-%03d", part, i), fmt.Appendf(nil, `{"title":"Order","total":"%d","count":%d}`, i, i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, query := range []string{"", "?count=1", "?sort=-total", "?filter=total+%3D+5", "?filter=title+~+%22zzz%22", "?sort=notes", "?at=2020-01-01"} {
+		begun := time.Now()
+		page := c.get("/admin/records/orders" + query)
+		t.Log(query, page.Status, time.Since(begun))
+		if page.Status != 200 && (page.Status != 422 || !strings.Contains(page.Body, "10000") || strings.Contains(page.Body, "<tbody>")) {
+			t.Errorf("%s: status %d: %s", query, page.Status, page.Body)
+		}
+	}
+	c.get("/admin/records").expect(200, "11\u202f000")
+	c.post("/admin/records/orders/bulk", "op", "delete", "on", "all").expect(200, "more than 10\u202f000 records").lacks("bulk/do")
+	c.post("/admin/records/orders/bulk", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "total < 150").expect(200, "Change 1\u202f650 records?", "2 transactions")
+	c.post("/admin/records/orders/bulk/do", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "total < 150", "known", "1650").expect(200, "Done.")
+	c.get("/admin/records/orders?count=1&filter=total+%3C+150+%26%26+notes+%3D+%22x%22").expect(200, "1\u202f650 records in all")
 }

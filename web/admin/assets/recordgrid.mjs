@@ -259,8 +259,13 @@ function edit(cell) {
 		if (kept.rev !== undefined && String(kept.rev) !== cell.parentElement?.dataset.rev) clash(cell, say, kept, save, end);
 		box.focus();
 	};
+	let shift = false;
+	box.addEventListener("beforeinput", (e) => {
+		if (/** @type {InputEvent} */ (e).inputType === "insertLineBreak" && !shift) e.preventDefault();
+	});
 	box.addEventListener("keydown", (e) => {
 		const event = /** @type {KeyboardEvent} */ (e);
+		shift = event.shiftKey;
 		event.stopPropagation();
 		if (event.key === "Escape") undo();
 		else if (event.key === "Enter" && !event.shiftKey) save();
