@@ -21,6 +21,7 @@ const (
 	gridLimit   = 100 // records of a page
 	gridColumns = 7   // columns that a page has without being asked, besides the id
 	gridText    = 200 // bytes of a cell
+	maxWords    = 500 // words that the completion of filters offers before it leaves out fields of further collections
 )
 
 // gridState is what the URL of a grid asks for.
@@ -141,11 +142,13 @@ func (a *Admin) showGrid(c *web.Context, status int, s gridState, problem string
 	var k *schema.Compiled
 	var page *record.Page
 	var wrong error
+	var words [][2]string
 	uncounted := false
 	err := a.viewRecords(c, func(tx *record.Tx) (err error) {
 		if k, err = tx.Collection(name); err != nil {
 			return err
 		}
+		words = wordsOf(tx, k)
 		page, wrong = find(tx, name, s.query())
 		if uncounted = s.Count && engine.CodeOf(wrong) == record.CodeScan; uncounted {
 			less := s
@@ -165,7 +168,7 @@ func (a *Admin) showGrid(c *web.Context, status int, s gridState, problem string
 		return err
 	}
 	locals := a.gridLocals(k, s, views)
-	locals["problem"], locals["fault"] = problem, (*marked)(nil)
+	locals["problem"], locals["fault"], locals["words"] = problem, (*marked)(nil), words
 	if wrong != nil {
 		status, page = http.StatusUnprocessableEntity, &record.Page{}
 		locals["problem"] = c.Detail(wrong)
@@ -204,7 +207,7 @@ func (a *Admin) gridLocals(k *schema.Compiled, s gridState, views []savedView) w
 	all.After, all.Count, all.Sort, all.Columns = "", false, "", nil
 	return web.Locals{
 		"title": titleOf(k), "name": k.Name, "hint": k.Hint, "path": Prefix + collectionPath(k.Name), "state": s, "first": first.link(), "count_link": counted.link(),
-		"choices": choices, "settable": settable, "views": views, "words": wordsOf(k), "fields": fieldsForModules(k), "columns_text": strings.Join(s.Columns, ","),
+		"choices": choices, "settable": settable, "views": views, "fields": fieldsForModules(k), "columns_text": strings.Join(s.Columns, ","),
 		"export": Prefix + collectionPath(k.Name) + "/export?" + all.values().Encode(),
 	}
 }
@@ -315,21 +318,28 @@ func cellOf(k *schema.Compiled, r *record.Record, col gridColumn, past bool) gri
 	return cell
 }
 
-// wordsOf returns what the completion of filters offers, as [word, what it is].
-func wordsOf(k *schema.Compiled) [][2]string {
-	var all [][2]string
-	for _, f := range k.Fields {
-		if f.Type != schema.Password {
-			all = append(all, [2]string{f.Name, string(f.Type)})
-		}
-		if f.Type == schema.Reference {
-			all = append(all, [2]string{f.Name + ".", f.Collection})
+// wordsOf returns what the completion of filters offers, as [word, what it is]: also the fields of records that it refers to.
+func wordsOf(tx *record.Tx, k *schema.Compiled) (all [][2]string) {
+	add := func(before string, k *schema.Compiled) {
+		for _, f := range k.Fields {
+			if f.Type != schema.Password {
+				all = append(all, [2]string{before + f.Name, string(f.Type)})
+			}
 		}
 	}
+	add("", k)
 	for _, col := range schema.Columns() {
 		all = append(all, [2]string{col.Name, string(col.Type)})
 	}
-	return append(all, [2]string{"@now", "time"}, [2]string{"@today", "time"}, [2]string{"null", ""}, [2]string{"true", ""}, [2]string{"false", ""}, [2]string{"in", "in (1, 2)"})
+	for _, v := range [][2]string{{"@now", "time"}, {"@today", "time"}, {"null", ""}, {"true", ""}, {"false", ""}, {"in", "in (1, 2)"}} {
+		all = append(all, v)
+	}
+	for _, f := range k.Fields {
+		if other, err := tx.Collection(f.Collection); f.Type == schema.Reference && err == nil && len(all) < maxWords {
+			add(f.Name+".", other)
+		}
+	}
+	return all
 }
 
 // moduleField is a field as the module of the grid needs it.

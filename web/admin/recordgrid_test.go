@@ -99,6 +99,7 @@ func TestGridFilterPosition(t *testing.T) {
 	} {
 		c.get("/admin/records/orders?"+url.Values{"filter": {filter}, "sort": {"-count"}, "columns": {"title"}}.Encode()).expect(422, marked, `name="sort" value="-count"`, `role="alert"`).lacks("<b>")
 	}
+	c.get("/admin/records/orders").expect(200, `["owner.name","text"]`).lacks("owner.secret")
 	c.get("/admin/records/orders/check?filter=count+%3E").expect(200, `"ok":false`, `"before":"count \u003e"`)
 	c.get("/admin/records/orders/check?filter=count+%3E+1").expect(200, `"ok":true`)
 	c.get("/admin/records/orders?at=nonsense").expect(422, "asof")

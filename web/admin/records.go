@@ -44,9 +44,14 @@ func recordsActor(c *web.Context) record.Actor {
 	return record.Actor{ID: u.Email, Email: u.Email, Name: u.Name, Roles: u.Roles, Verified: true, System: true, Request: c.RequestID()}
 }
 
-// viewRecords runs fn in a transaction that reads.
+// viewRecords runs fn in a transaction that reads. Pages that are only looked at need not be current, so that they also work while no
+// node leads; after an action, and for one, they must be.
 func (a *Admin) viewRecords(c *web.Context, fn func(tx *record.Tx) error) error {
-	_, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, recordsActor(c), fn)
+	read := engine.Read{Level: engine.Local}
+	if c.Request.Method == http.MethodPost || c.Query(noticeKey).Given() {
+		read = engine.Read{}
+	}
+	_, err := a.o.Records.View(c, read, recordsActor(c), fn)
 	return err
 }
 
