@@ -29,10 +29,10 @@ const (
 
 // importForm is what the form of an import has besides the file.
 type importForm struct {
-	Format   string `form:"format" json:"format"`
-	Existing string `form:"existing" json:"existing"`
-	Partial  bool   `form:"partial" json:"partial"`
-	Do       string `form:"do" json:"do"` // check or import
+	Format   string `json:"format"`
+	Existing string `json:"existing"`
+	Partial  bool   `json:"partial"`
+	Do       string `json:"do"` // check or import
 }
 
 // mistake is why a row cannot be imported.

@@ -82,7 +82,14 @@ func (a *Admin) changeRecord(c *web.Context, action, notice string, fn func(tx *
 			if is := latest[0].Rev; is != uint64(rev) {
 				return conflict{a.text("The record has been changed: it has revision %d now, and the page that you used showed revision %d. Nothing was written. Look at the changes below, and repeat what you wanted if it is still right.", is, rev)}
 			}
-			return fn(tx, collection, id, uint64(rev), uint64(to))
+			err = fn(tx, collection, id, uint64(rev), uint64(to))
+			switch {
+			case errors.Is(err, record.ErrNotFound) && action == "record.restore":
+				return conflict{a.text("The record is not in the trash, so there is nothing to restore.")}
+			case errors.Is(err, record.ErrNotFound):
+				return conflict{a.text("The record is in the trash, or has no revision %d.", to)}
+			}
+			return err
 		})
 		return err
 	})
