@@ -2,7 +2,9 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"unicode"
@@ -38,11 +40,13 @@ type field struct {
 	raw  json.RawMessage
 }
 
+var errNoObject = errors.New("no JSON object")
+
 // fieldsOf returns the members of a JSON object.
 func fieldsOf(data []byte) ([]field, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
-	if _, err := d.Token(); err != nil {
-		return nil, err
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, cmp.Or(err, errNoObject)
 	}
 	var all []field
 	for d.More() {

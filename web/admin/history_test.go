@@ -166,11 +166,11 @@ func TestHistoryMany(t *testing.T) {
 	seen := map[string]bool{}
 	for at := path; at != ""; {
 		a := c.get(at).expect(200)
-		for _, m := range regexp.MustCompile(`<a href="\?rev=(\d+)">`).FindAllStringSubmatch(a.Body, -1) {
+		for _, m := range regexp.MustCompile(`history\?rev=(\d+)">\d`).FindAllStringSubmatch(a.Body, -1) {
 			seen[m[1]] = true
 		}
 		at = ""
-		if m := regexp.MustCompile(`href="\?before=(\d+)&amp;rev=`).FindStringSubmatch(a.Body); m != nil {
+		if m := regexp.MustCompile(`history\?before=(\d+)&amp;rev=`).FindStringSubmatch(a.Body); m != nil {
 			at = path + "?before=" + m[1]
 		}
 	}
@@ -197,9 +197,9 @@ func TestUndoUser(t *testing.T) {
 	c.post(path+"/undo", "by", "eve", "since", "then").expect(422, "eve", "must be a time")
 	c.post(path+"/undo", "by", "nobody@example.org", "since", since).expect(422, "no user has the address")
 	c.post(path+"/undo", "by", "zoe", "since", since).expect(200, "changed nothing")
-	c.post(path+"/undo", "by", "eve", "since", since, "do", "check").expect(200, "1 records would be changed, 1 could not be", "conflict", "someone else", "notes/one")
+	c.post(path+"/undo", "by", "eve", "since", since, "do", "check").expect(200, "To change: 1. Conflicts, left as they are: 1.", "conflict", "someone else", "notes/one")
 	c.get("/admin/records/notes/one/history").expect(200, "Revision 2 of 2")
-	c.post(path+"/undo", "by", "eve", "since", since, "do", "undo").expect(200, "1 records were changed, 1 could not be")
+	c.post(path+"/undo", "by", "eve", "since", since, "do", "undo").expect(200, "Changed: 1. Conflicts, left as they are: 1.")
 	c.get("/admin/records/notes/one/history").expect(200, "Revision 3 of 3", "<ins>a</ins>")
 	c.get("/admin/log").expect(200, "user.undo", "eve", "since ")
 	c.post(path+"/verify").expect(200, "No fault: 6 changes, 2 records")

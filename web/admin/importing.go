@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,10 +27,10 @@ const (
 
 // importForm is what the form of an import has besides the file.
 type importForm struct {
-	Format   string `json:"format"`
-	Existing string `json:"existing"`
-	Partial  bool   `json:"partial"`
-	Do       string `json:"do"` // check or import
+	Format   string `json:"format,omitempty"`
+	Existing string `json:"existing,omitempty"`
+	Partial  bool   `json:"partial,omitempty"`
+	Do       string `json:"do,omitempty"` // check or import
 }
 
 // mistake is why a row cannot be imported.
@@ -231,11 +229,22 @@ func previewOf(f records.File, k *schema.Compiled) (all []preview, err error) {
 		return nil, err
 	}
 	for _, x := range rows {
-		var text bytes.Buffer
-		if json.Compact(&text, x.Data) != nil {
-			text.Write(x.Data)
+		fields, err := fieldsOf(x.Data)
+		if err != nil {
+			all = append(all, preview{x.Line, x.ID, shorten(string(x.Data), previewBytes)}) // a mistake, which is listed
+			continue
 		}
-		all = append(all, preview{x.Line, x.ID, shorten(text.String(), previewBytes)})
+		var b strings.Builder
+		for i, f := range fields {
+			if b.Len() > previewBytes {
+				break
+			}
+			if i > 0 {
+				b.WriteString(" · ")
+			}
+			b.WriteString(shorten(f.name, previewBytes) + ": " + shorten(plain(f.raw), previewBytes))
+		}
+		all = append(all, preview{x.Line, x.ID, shorten(b.String(), previewBytes)})
 	}
 	return all, nil
 }

@@ -23,8 +23,7 @@ function begin(box) {
 
 	/** @type {Map<number, State>} */
 	const known = new Map();
-	let shown = Number(box.dataset.rev);
-	let wanted = shown;
+	let wanted = Number(box.dataset.rev);
 	let timer = 0;
 	/** @type {AbortController | undefined} */
 	let asking;
@@ -73,7 +72,6 @@ function begin(box) {
 	/** @param {State} s */
 	const show = (s) => {
 		box.classList.remove("busy");
-		shown = s.rev;
 		box.dataset.rev = String(s.rev);
 		find("title").textContent = t("Revision %s of %s", s.rev, latest);
 		find("about").textContent = s.op ? [s.op, s.when, s.who].join(" · ") : "";
@@ -93,10 +91,9 @@ function begin(box) {
 			if (here) r.setAttribute("aria-current", "true");
 			else r.removeAttribute("aria-current");
 		}
-		const at = new URL(location.href);
-		for (const name of ["at", "against", "done"]) at.searchParams.delete(name);
-		at.searchParams.set("rev", String(s.rev));
-		history.replaceState(null, "", at);
+		const to = document.querySelector("select[name=rev]");
+		if (to instanceof HTMLSelectElement) to.value = String(s.rev);
+		history.replaceState(null, "", `${box.dataset.path}?rev=${s.rev}`);
 	};
 
 	/** @param {State} s */
