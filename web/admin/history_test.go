@@ -13,41 +13,45 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/examples/browsertest"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// notes starts a server with a collection and returns its records.
-func notes(t *testing.T, more ...schema.Field) (*world, *record.DB) {
+// notesServer starts a server with a collection and returns its records.
+func notesServer(t *testing.T, more ...schema.Field) (*world, *record.DB) {
 	t.Helper()
 	var db *record.DB
 	fields := append([]schema.Field{
 		{Name: "title", Type: schema.Text, Required: true}, {Name: "text", Type: schema.Text}, {Name: "stars", Type: schema.Int}, {Name: "more", Type: schema.JSON}, {Name: "parent", Type: schema.Reference, Collection: "notes"},
 	}, more...)
-	w := start(t, skerry.Options{Web: skerry.Web{Application: func(s *skerry.Services) (http.Handler, error) {
+	w := start(t, skerry.Options{Web: skerry.Web{Application: func(s *skerry.Services) (_ http.Handler, err error) {
 		db = s.Records
-		return http.NotFoundHandler(), db.Define(schema.Collection{Name: "notes", Fields: fields}, schema.Collection{Name: "blank", History: schema.History{Off: true}, Fields: fields[:2]})
+		if s.Users, err = auth.New(s.KV, auth.Options{}); err != nil {
+			return nil, err
+		}
+		return http.NotFoundHandler(), db.Define(schema.Collection{Name: "open", Extra: true}, schema.Collection{Name: "notes", Fields: fields}, schema.Collection{Name: "blank", History: schema.History{Off: true}, Fields: fields[:2]})
 	}}})
 	return w, db
 }
 
-// by runs fn in a transaction of a user.
-func by(t *testing.T, db *record.DB, user string, fn func(tx *record.Tx) error) {
+// doAs runs fn in a transaction of a user.
+func doAs(t *testing.T, db *record.DB, user string, fn func(tx *record.Tx) error) {
 	t.Helper()
 	if _, err := db.Update(context.Background(), record.Actor{ID: user, System: true, Request: "request-of-" + user}, fn); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func create(t *testing.T, db *record.DB, user, id, data string) {
+func createNote(t *testing.T, db *record.DB, user, id, data string) {
 	t.Helper()
-	by(t, db, user, func(tx *record.Tx) error { _, err := tx.Create("notes", id, []byte(data)); return err })
+	doAs(t, db, user, func(tx *record.Tx) error { _, err := tx.Create("notes", id, []byte(data)); return err })
 }
 
-func update(t *testing.T, db *record.DB, user, id, patch string) {
+func updateNote(t *testing.T, db *record.DB, user, id, patch string) {
 	t.Helper()
-	by(t, db, user, func(tx *record.Tx) error { _, err := tx.Update("notes", id, []byte(patch), 0); return err })
+	doAs(t, db, user, func(tx *record.Tx) error { _, err := tx.Update("notes", id, []byte(patch), 0); return err })
 }
 
 // bodyOf returns the table of the record as it was.
@@ -60,11 +64,11 @@ func bodyOf(a *answer) string {
 // TestHistory: edits, a look back, a comparison, and the ways back.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	w, db := notes(t)
+	w, db := notesServer(t)
 	c := w.anna()
-	create(t, db, "ann", "one", `{"title":"The old man and the sea","stars":3}`)
-	update(t, db, "bob", "one", `{"title":"The old man and the lake"}`)
-	update(t, db, "ann", "one", `{"stars":5,"text":"good"}`)
+	createNote(t, db, "ann", "one", `{"title":"The old man and the sea","stars":3}`)
+	updateNote(t, db, "bob", "one", `{"title":"The old man and the lake"}`)
+	updateNote(t, db, "ann", "one", `{"stars":5,"text":"good"}`)
 
 	const path = "/admin/records/notes/one/history"
 	page := c.get(path).expect(200, "Revision 3 of 3", "request-of-bob", "bob", "stars", `<ins>good</ins>`, `<del>3</del><ins>5</ins>`)
@@ -93,7 +97,7 @@ func TestHistory(t *testing.T) {
 	c.post(path+"/revert", "rev", "3", "to", "1").expect(409, "revision 4 now", "showed revision 3")
 	c.post(path+"/revert", "rev", "4", "to", "2").expect(200, "Restored.", "<del>sea</del><ins>lake</ins>")
 	c.get(path).expect(200, "Revision 5 of 5")
-	update(t, db, "bob", "one", `{"title":"Other"}`)
+	updateNote(t, db, "bob", "one", `{"title":"Other"}`)
 	c.post(path+"/undo", "rev", "6", "to", "5").expect(409, "someone else has since changed title")
 	c.post(path+"/undo", "rev", "x").expect(400)
 	c.get("/admin/log").expect(200, "record.undo", "record.revert", "notes/one", "failed")
@@ -103,22 +107,27 @@ func TestHistory(t *testing.T) {
 // TestHistoryTrash: a deleted record is restored, and a purged one only has its log.
 func TestHistoryTrash(t *testing.T) {
 	t.Parallel()
-	w, db := notes(t)
+	w, db := notesServer(t)
 	c := w.anna()
-	create(t, db, "ann", "one", `{"title":"a"}`)
-	by(t, db, "ann", func(tx *record.Tx) error { _, err := tx.Delete("notes", "one", 0); return err })
+	createNote(t, db, "ann", "one", `{"title":"a"}`)
+	doAs(t, db, "ann", func(tx *record.Tx) error { _, err := tx.Delete("notes", "one", 0); return err })
 	const path = "/admin/records/notes/one/history"
 	c.get(path).expect(200, "in the trash", "Restore the record", "delete")
 	c.post(path+"/restore", "rev", "1").expect(409, "revision 2 now")
 	c.post(path+"/restore", "rev", "2").expect(200, "Restored.", "Revision 3 of 3").lacks("Restore the record")
 	c.post(path+"/restore", "rev", "3").expect(409)
 
-	update(t, db, "ann", "one", `{"title":"secret"}`)
-	by(t, db, "ann", func(tx *record.Tx) error { _, err := tx.Redact("notes", "one", 4); return err })
-	c.get(path).expect(200, "redacted by ann")
-	c.post(path+"/undo", "rev", "4", "to", "4").expect(409, "redacted")
+	updateNote(t, db, "ann", "one", `{"title":"secret"}`)
+	doAs(t, db, "ann", func(tx *record.Tx) error { _, err := tx.Redact("notes", "one", 4); return err })
+	c.get(path).expect(200, "redacted by ann", "secret") // the current record keeps its data
+	updateNote(t, db, "ann", "one", `{"title":"public"}`)
+	doAs(t, db, "ann", func(tx *record.Tx) error { _, err := tx.Redact("notes", "one", 5); return err })
+	c.get(path+"?rev=4").expect(200, "cannot be shown", "redacted").lacks("secret")
+	c.get(path+"?rev=5&against=4").expect(200, "public", "no earlier revision").lacks("secret")
+	c.post(path+"/undo", "rev", "5", "to", "4").expect(409, "redacted").lacks("secret")
+	c.post(path+"/revert", "rev", "5", "to", "4").expect(422).lacks("secret")
 
-	by(t, db, "ann", func(tx *record.Tx) error {
+	doAs(t, db, "ann", func(tx *record.Tx) error {
 		if _, err := tx.Delete("notes", "one", 0); err != nil {
 			return err
 		}
@@ -133,11 +142,11 @@ func TestHistoryTrash(t *testing.T) {
 // TestHistoryHostile: values that are long, or want to be markup.
 func TestHistoryHostile(t *testing.T) {
 	t.Parallel()
-	w, db := notes(t)
+	w, db := notesServer(t)
 	c := w.anna()
 	long := strings.Repeat("x", 900_000)
-	create(t, db, `<b>"bob"`, "one", `{"title":"<script>alert(1)</script>","text":"`+long+`"}`)
-	update(t, db, "bob", "one", `{"title":"<script>alert(2)</script>\u202e","text":"`+long+`!","more":{"a":[1,2,"</script>"]}}`)
+	createNote(t, db, `<b>"bob"`, "one", `{"title":"<script>alert(1)</script>","text":"`+long+`"}`)
+	updateNote(t, db, "bob", "one", `{"title":"<script>alert(2)</script>\u202e","text":"`+long+`!","more":{"a":[1,2,"</script>"]}}`)
 	const path = "/admin/records/notes/one/history"
 	for _, at := range []string{path, path + "?rev=1", path + "?rev=1&against=2", "/admin/records/notes/history", path + "/state?rev=2"} {
 		a := c.get(at).expect(200).lacks("<script>alert", `<b>"bob"`, `"</script>"`)
@@ -145,16 +154,30 @@ func TestHistoryHostile(t *testing.T) {
 			t.Errorf("%s has %d bytes", at, len(a.Body))
 		}
 	}
+	var wide strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&wide, `"<b>%d":%d,`, i, i)
+	}
+	doAs(t, db, "ann", func(tx *record.Tx) error {
+		if _, err := tx.Create("open", "wide", []byte("{"+wide.String()+`"last":1}`)); err != nil {
+			return err
+		}
+		_, err := tx.Update("open", "wide", []byte(`{"last":2}`), 0)
+		return err
+	})
+	if a := c.get("/admin/records/open/wide/history").expect(200, "9801 more fields are not shown", "<del>1</del><ins>2</ins>").lacks("<b>"); len(a.Body) > 100_000 {
+		t.Errorf("a wide record makes %d bytes", len(a.Body))
+	}
 	c.get(path).expect(200, "&lt;script&gt;alert(", "<ins>2</ins>", "&lt;/script&gt;", "!")
 }
 
 // TestHistoryMany: a long history has pages.
 func TestHistoryMany(t *testing.T) {
 	t.Parallel()
-	w, db := notes(t)
+	w, db := notesServer(t)
 	c := w.anna()
-	create(t, db, "ann", "one", `{"title":"0"}`)
-	by(t, db, "ann", func(tx *record.Tx) error {
+	createNote(t, db, "ann", "one", `{"title":"0"}`)
+	doAs(t, db, "ann", func(tx *record.Tx) error {
 		for i := 1; i < 120; i++ {
 			if _, err := tx.Update("notes", "one", fmt.Appendf(nil, `{"stars":%d}`, i), 0); err != nil {
 				return err
@@ -185,17 +208,18 @@ func TestHistoryMany(t *testing.T) {
 // TestUndoUser: what a user did is undone after a look at it.
 func TestUndoUser(t *testing.T) {
 	t.Parallel()
-	w, db := notes(t)
+	w, db := notesServer(t)
 	c := w.anna()
-	create(t, db, "ann", "one", `{"title":"a"}`)
-	create(t, db, "ann", "two", `{"title":"b"}`)
+	createNote(t, db, "ann", "one", `{"title":"a"}`)
+	createNote(t, db, "ann", "two", `{"title":"b"}`)
 	since := time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04:05")
-	update(t, db, "eve", "one", `{"title":"broken"}`)
-	update(t, db, "eve", "two", `{"title":"broken"}`)
-	update(t, db, "ann", "two", `{"title":"mine"}`)
+	updateNote(t, db, "eve", "one", `{"title":"broken"}`)
+	updateNote(t, db, "eve", "two", `{"title":"broken"}`)
+	updateNote(t, db, "ann", "two", `{"title":"mine"}`)
 	const path = "/admin/records/notes/history"
 	c.post(path+"/undo", "by", "eve", "since", "then").expect(422, "eve", "must be a time")
 	c.post(path+"/undo", "by", "nobody@example.org", "since", since).expect(422, "no user has the address")
+	c.post(path+"/undo", "by", email, "since", since).expect(200, "changed nothing")
 	c.post(path+"/undo", "by", "zoe", "since", since).expect(200, "changed nothing")
 	c.post(path+"/undo", "by", "eve", "since", since, "do", "check").expect(200, "To change: 1. Conflicts, left as they are: 1.", "conflict", "someone else", "notes/one")
 	c.get("/admin/records/notes/one/history").expect(200, "Revision 2 of 2")
@@ -209,16 +233,16 @@ func TestUndoUser(t *testing.T) {
 // TestLooksHistory looks at histories, and moves the slider.
 func TestLooksHistory(t *testing.T) {
 	t.Parallel()
-	w, db := notes(t)
+	w, db := notesServer(t)
 	c := w.open()
 	c.visit("/admin/records/notes/history")
 	c.looks("history-none")
-	create(t, db, "ann", "one", `{"title":"The old man and the sea","text":"`+strings.Repeat("A long text that goes on. ", 20)+`","stars":3}`)
-	update(t, db, "bob", "one", `{"title":"The old man and the lake"}`)
-	update(t, db, "ann", "one", `{"stars":5,"more":{"tags":["fish","<b>"],"`+strings.Repeat("w", 300)+`":1}}`)
-	update(t, db, "", "one", `{"text":"`+strings.Repeat("A long text that goes on. ", 20)+`It ends."}`)
-	create(t, db, "ann", "two", `{"title":"`+strings.Repeat("x", 2000)+`"}`)
-	by(t, db, "ann", func(tx *record.Tx) error { _, err := tx.Delete("notes", "two", 0); return err })
+	createNote(t, db, "ann", "one", `{"title":"The old man and the sea","text":"`+strings.Repeat("A long text that goes on. ", 20)+`","stars":3}`)
+	updateNote(t, db, "bob", "one", `{"title":"The old man and the lake"}`)
+	updateNote(t, db, "ann", "one", `{"stars":5,"more":{"tags":["fish","<b>"],"`+strings.Repeat("w", 300)+`":1}}`)
+	updateNote(t, db, "", "one", `{"text":"`+strings.Repeat("A long text that goes on. ", 20)+`It ends."}`)
+	createNote(t, db, "ann", "two", `{"title":"`+strings.Repeat("x", 2000)+`"}`)
+	doAs(t, db, "ann", func(tx *record.Tx) error { _, err := tx.Delete("notes", "two", 0); return err })
 	c.visit("/admin/records/notes/one/history")
 	c.Until(`document.getElementById("slide").hidden === false`)
 	slide := func(rev int) {

@@ -20,8 +20,8 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// upload sends a form with a file, given as alternating names and values of its other fields.
-func (c *client) upload(path, file, text string, fields ...string) *answer {
+// uploadFile sends a form with a file, given as alternating names and values of its other fields.
+func (c *client) uploadFile(path, file, text string, fields ...string) *answer {
 	c.w.t.Helper()
 	var body bytes.Buffer
 	m := multipart.NewWriter(&body)
@@ -67,8 +67,8 @@ func (w *world) onlooker() *client {
 	return c
 }
 
-// count returns how many notes there are.
-func count(t *testing.T, db *record.DB) (n int) {
+// countNotes returns how many notes there are.
+func countNotes(t *testing.T, db *record.DB) (n int) {
 	t.Helper()
 	_, err := db.View(t.Context(), engine.Read{}, record.Program(), func(tx *record.Tx) error {
 		q, err := tx.ParseQuery("notes", map[string][]string{"count": {"true"}, "limit": {"1"}})
@@ -92,7 +92,7 @@ const importPath = "/admin/records/notes/import"
 // TestImport: a file is checked, its mistakes are named, and it is imported.
 func TestImport(t *testing.T) {
 	t.Parallel()
-	w, db := notes(t)
+	w, db := notesServer(t)
 	c := w.anna()
 	c.get(importPath).expect(200, "id,title,text,stars", "10\u202f000 records", "16.0 MiB")
 	c.get("/admin/records/none/import").expect(404)
@@ -100,21 +100,21 @@ func TestImport(t *testing.T) {
 	for i := range 10_000 {
 		fmt.Fprintf(&b, `{"id":"n%d","data":{"title":"note %d","stars":%d}}`+"\n", i, i, i%6)
 	}
-	c.upload(importPath, "notes.jsonl", b.String(), "do", "check").expect(200, "can be imported", "<b>10\u202f000</b>", "note 9").lacks("note 11")
-	if n := count(t, db); n != 0 {
+	c.uploadFile(importPath, "notes.jsonl", b.String(), "do", "check").expect(200, "can be imported", "<b>10\u202f000</b>", "note 9").lacks("note 11")
+	if n := countNotes(t, db); n != 0 {
 		t.Fatalf("a check has written %d records", n)
 	}
-	c.upload(importPath, "notes.jsonl", b.String(), "do", "import").expect(200, "was imported", "Created")
-	if n := count(t, db); n != 10_000 {
+	c.uploadFile(importPath, "notes.jsonl", b.String(), "do", "import").expect(200, "was imported", "Created")
+	if n := countNotes(t, db); n != 10_000 {
 		t.Fatalf("%d records", n)
 	}
 	c.get("/admin/records/notes/n7/history").expect(200, email, "create")
 	c.get("/admin/log").expect(200, "records.import", "notes.jsonl", "existing records: refuse")
-	c.upload(importPath, "notes.jsonl", b.String(), "do", "import").expect(422, "Nothing was written", "9\u202f800 more rows", "With mistakes").lacks("was imported")
-	c.upload(importPath, "notes.jsonl", b.String(), "do", "import", "existing", "skip").expect(200, "was imported", "Skipped")
+	c.uploadFile(importPath, "notes.jsonl", b.String(), "do", "import").expect(422, "Nothing was written", "9\u202f800 more rows", "With mistakes").lacks("was imported")
+	c.uploadFile(importPath, "notes.jsonl", b.String(), "do", "import", "existing", "skip").expect(200, "was imported", "Skipped")
 	b.WriteString(`{"data":{"title":"one more"}}`)
-	c.upload(importPath, "notes.jsonl", b.String(), "do", "check").expect(422, "more than 10000 records")
-	if n := count(t, db); n != 10_000 {
+	c.uploadFile(importPath, "notes.jsonl", b.String(), "do", "check").expect(422, "more than 10000 records")
+	if n := countNotes(t, db); n != 10_000 {
 		t.Fatalf("%d records", n)
 	}
 }
@@ -122,40 +122,40 @@ func TestImport(t *testing.T) {
 // TestImportMistakes: each mistake has its line and column.
 func TestImportMistakes(t *testing.T) {
 	t.Parallel()
-	w, db := notes(t)
+	w, db := notesServer(t)
 	c := w.anna()
 	file := "id,title,stars\na,fine,1\nb,,2\nc,<b>bad</b>,many\nd\n"
-	a := c.upload(importPath, "n.csv", file, "do", "import").expect(422, "Nothing was written")
+	a := c.uploadFile(importPath, "n.csv", file, "do", "import").expect(422, "Nothing was written")
 	for _, text := range []string{`<td class="number">3</td>`, `<td class="number">4</td><td class="number">14</td><td>stars</td>`, `<td class="number">5</td>`, "1 values, but the first line has 3", "title", "&lt;b&gt;bad"} {
 		a.expect(422, text)
 	}
-	if n := count(t, db); n != 0 {
+	if n := countNotes(t, db); n != 0 {
 		t.Fatalf("%d records", n)
 	}
-	c.upload(importPath, "n.csv", file, "do", "import", "partial", "true").expect(200, "was imported", `<td class="number">3</td>`)
-	if n := count(t, db); n != 1 {
+	c.uploadFile(importPath, "n.csv", file, "do", "import", "partial", "true").expect(200, "was imported", `<td class="number">3</td>`)
+	if n := countNotes(t, db); n != 1 {
 		t.Fatalf("%d records", n)
 	}
-	c.upload(importPath, "n.csv", "id,title\na,other\n", "do", "import", "existing", "update").expect(200, "was imported", "Updated")
+	c.uploadFile(importPath, "n.csv", "id,title\na,other\n", "do", "import", "existing", "update").expect(200, "was imported", "Updated")
 	c.get("/admin/records/notes/a/history").expect(200, "<del>fine</del><ins>other</ins>")
 
-	c.upload(importPath, "n.csv", "id,nothing\na,b\n", "do", "check").expect(422, "line 1, column 4", "no field")
-	c.upload(importPath, "n.jsonl", "{\"data\":{\"title\":\"a\"}}\nno\n", "do", "check").expect(200, "has mistakes", `<td class="number">2</td>`, "not a JSON object")
-	c.upload(importPath, "n.xls", "x", "do", "check").expect(422, "choose the format")
-	c.upload(importPath, "", "", "do", "check").expect(422, "Choose a file first")
-	c.upload(importPath, "n.txt", "title\nb\n", "format", "csv", "do", "check").expect(200, "can be imported")
-	c.upload(importPath, "n.jsonl", "", "do", "import").expect(200, "was imported")
-	c.upload(importPath, "n.jsonl", strings.Repeat(" ", 17<<20), "do", "check").expect(413, "larger than 16.0 MiB")
-	c.upload(importPath, "n.csv", "title\nhello\n", "do", "check", "evil", "1")
+	c.uploadFile(importPath, "n.csv", "id,nothing\na,b\n", "do", "check").expect(422, "line 1, column 4", "no field")
+	c.uploadFile(importPath, "n.jsonl", "{\"data\":{\"title\":\"a\"}}\nno\n", "do", "check").expect(200, "has mistakes", `<td class="number">2</td>`, "not a JSON object")
+	c.uploadFile(importPath, "n.xls", "x", "do", "check").expect(422, "choose the format")
+	c.uploadFile(importPath, "", "", "do", "check").expect(422, "Choose a file first")
+	c.uploadFile(importPath, "n.txt", "title\nb\n", "format", "csv", "do", "check").expect(200, "can be imported")
+	c.uploadFile(importPath, "n.jsonl", "", "do", "import").expect(200, "was imported")
+	c.uploadFile(importPath, "n.jsonl", strings.Repeat(" ", 17<<20), "do", "check").expect(413, "larger than 16.0 MiB")
+	c.uploadFile(importPath, "n.csv", "title\nhello\n", "do", "check", "evil", "1")
 }
 
 // TestExport: what is exported can be imported again.
 func TestExport(t *testing.T) {
 	t.Parallel()
-	w, db := notes(t, schema.Field{Name: "pin", Type: schema.Text})
+	w, db := notesServer(t, schema.Field{Name: "pin", Type: schema.Text})
 	c := w.anna()
-	create(t, db, "ann", "one", `{"title":"a, \"b\"\nc","stars":3,"more":{"x":[1]}}`)
-	create(t, db, "ann", "two", `{"title":"<b>","parent":"one"}`)
+	createNote(t, db, "ann", "one", `{"title":"a, \"b\"\nc","stars":3,"more":{"x":[1]}}`)
+	createNote(t, db, "ann", "two", `{"title":"<b>","parent":"one"}`)
 	const path = "/admin/records/notes/export"
 	c.get(path).expect(200, "Download", "Filter")
 	c.get("/admin/records/none/export").expect(404)
@@ -170,11 +170,11 @@ func TestExport(t *testing.T) {
 		if h := a.Header; !strings.Contains(h.Get("Content-Disposition"), "attachment") || !strings.Contains(h.Get("Content-Disposition"), "notes."+format) || h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("headers %v", h)
 		}
-		c.upload(importPath, "n."+format, a.Body, "do", "import", "existing", "update").expect(200, "was imported")
+		c.uploadFile(importPath, "n."+format, a.Body, "do", "import", "existing", "update").expect(200, "was imported")
 		if again := c.get(path + "?format=" + format); again.Body != a.Body {
 			t.Errorf("%s: %s\nthen %s", format, a.Body, again.Body)
 		}
-		by(t, db, "ann", func(tx *record.Tx) error {
+		doAs(t, db, "ann", func(tx *record.Tx) error {
 			for _, id := range []string{"two", "one"} {
 				if _, err := tx.Delete("notes", id, 0); err != nil {
 					return err
@@ -185,8 +185,8 @@ func TestExport(t *testing.T) {
 			}
 			return nil
 		})
-		c.upload(importPath, "n."+format, a.Body, "do", "import").expect(200, "was imported")
-		if n := count(t, db); n != 2 {
+		c.uploadFile(importPath, "n."+format, a.Body, "do", "import").expect(200, "was imported")
+		if n := countNotes(t, db); n != 2 {
 			t.Errorf("%d records after the import", n)
 		}
 	}
@@ -195,11 +195,11 @@ func TestExport(t *testing.T) {
 // TestViewerHistory: those who may only look see histories and export, but change nothing.
 func TestViewerHistory(t *testing.T) {
 	t.Parallel()
-	w, db := notes(t)
+	w, db := notesServer(t)
 	w.anna()
 	v := w.onlooker()
-	create(t, db, "ann", "one", `{"title":"a"}`)
-	update(t, db, "ann", "one", `{"title":"b"}`)
+	createNote(t, db, "ann", "one", `{"title":"a"}`)
+	updateNote(t, db, "ann", "one", `{"title":"b"}`)
 	const path = "/admin/records/notes/one/history"
 	v.get(path+"?rev=1").expect(200, "Revision 1 of 2").lacks("Go back to", `action="/admin/records/notes/one/history/undo"`)
 	v.get("/admin/records/notes/history").expect(200, "update").lacks("Verify notes", "Undo what")
@@ -210,8 +210,8 @@ func TestViewerHistory(t *testing.T) {
 	v.post(path+"/restore", "rev", "2").expect(403)
 	v.post("/admin/records/notes/history/verify").expect(403)
 	v.post("/admin/records/notes/history/undo", "by", "ann", "since", "2020-01-01").expect(403)
-	v.upload(importPath, "n.csv", "title\nx\n", "do", "import").expect(403)
-	if n := count(t, db); n != 1 {
+	v.uploadFile(importPath, "n.csv", "title\nx\n", "do", "import").expect(403)
+	if n := countNotes(t, db); n != 1 {
 		t.Errorf("%d records", n)
 	}
 	for _, at := range []string{path, importPath, "/admin/records/notes/export?format=csv"} {
@@ -224,7 +224,7 @@ func TestViewerHistory(t *testing.T) {
 // TestLooksImport imports with the module, and looks at the pages.
 func TestLooksImport(t *testing.T) {
 	t.Parallel()
-	w, db := notes(t)
+	w, db := notesServer(t)
 	c := w.open()
 	c.visit(importPath)
 	c.looks("import")
@@ -241,7 +241,7 @@ func TestLooksImport(t *testing.T) {
 	browsertest.Eval[bool](c.Tab, `(globalThis.confirm = () => true)()`)
 	c.Do(chromedp.Click(chromedp.CSS(`[name=partial]`)), chromedp.Click(chromedp.CSS(`[value=import]`)))
 	c.Until(`document.querySelector("#result .notice")?.textContent === "notes.csv was imported."`)
-	if n := count(t, db); n != 1 {
+	if n := countNotes(t, db); n != 1 {
 		t.Errorf("%d records", n)
 	}
 	c.visit("/admin/records/notes/export")

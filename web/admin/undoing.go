@@ -227,17 +227,23 @@ func (a *Admin) userID(c *web.Context, text string) (string, error) {
 	if !strings.Contains(text, "@") {
 		return text, nil
 	}
+	var found []string
 	for _, users := range []*auth.Auth{a.o.Users, a.users} {
 		if users == nil {
 			continue
 		}
 		u, err := users.Find(c, engine.Read{}, text)
 		if err == nil {
-			return u.ID, nil
-		}
-		if engine.CodeOf(err) != engine.CodeNotFound {
+			found = append(found, u.ID)
+		} else if engine.CodeOf(err) != engine.CodeNotFound {
 			return "", err
 		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 2:
+		return "", web.Wrong("/by", "%.200s is the address of a user, whose id is %s, and of an administrator, whose id is %s; give one of the ids", text, found[0], found[1])
 	}
 	return "", web.Wrong("/by", "no user has the address %.200s; if the account was deleted, give its id", text)
 }
