@@ -20,41 +20,41 @@ const (
 	maxExpand     = 1 << 20 // bytes of a JSON value that is indented
 )
 
-// part is a piece of a value.
-type part struct {
+// diffPart is a piece of a value.
+type diffPart struct {
 	Kind string `json:"kind"` // same, del or ins
 	Text string `json:"text"`
 }
 
-// member is one field of a record, compared with that of another revision.
-type member struct {
-	Name    string `json:"name"`
-	Changed bool   `json:"changed"`
-	None    bool   `json:"none"` // it has no value
-	Parts   []part `json:"parts"`
+// pastMember is one field of a record, compared with that of another revision.
+type pastMember struct {
+	Name    string     `json:"name"`
+	Changed bool       `json:"changed"`
+	None    bool       `json:"none"` // it has no value
+	Parts   []diffPart `json:"parts"`
 }
 
-// field is a member of the data of a record, in its order.
-type field struct {
+// pastField is a member of the data of a record, in its order.
+type pastField struct {
 	name string
 	raw  json.RawMessage
 }
 
 var errNoObject = errors.New("no JSON object")
 
-// fieldsOf returns the members of a JSON object.
-func fieldsOf(data []byte) ([]field, error) {
+// membersOf returns the members of a JSON object.
+func membersOf(data []byte) ([]pastField, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil, cmp.Or(err, errNoObject)
 	}
-	var all []field
+	var all []pastField
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
 			return nil, err
 		}
-		f := field{name: name.(string)} // Token checks that
+		f := pastField{name: name.(string)} // Token checks that
 		if err := d.Decode(&f.raw); err != nil {
 			return nil, err
 		}
@@ -63,9 +63,9 @@ func fieldsOf(data []byte) ([]field, error) {
 	return all, nil
 }
 
-// compare returns the fields of a record, with how they differ from those of another; before is nil if there is none to compare
+// compareMembers returns the fields of a record, with how they differ from those of another; before is nil if there is none to compare
 // with. more is how many were left out.
-func compare(before, now []field, alone bool) (all []member, more int) {
+func compareMembers(before, now []pastField, alone bool) (all []pastMember, more int) {
 	old := map[string]json.RawMessage{}
 	for _, f := range before {
 		old[f.name] = f.raw
@@ -76,21 +76,21 @@ func compare(before, now []field, alone bool) (all []member, more int) {
 		if alone {
 			was, ok = f.raw, true
 		}
-		m := member{Name: f.name, Changed: !ok || !bytes.Equal(was, f.raw)}
+		m := pastMember{Name: f.name, Changed: !ok || !bytes.Equal(was, f.raw)}
 		if m.Changed {
-			m.Parts = diff(plain(was), plain(f.raw))
+			m.Parts = diffOf(valueText(was), valueText(f.raw))
 		} else {
-			m.Parts = []part{{"same", shorten(plain(f.raw), maxPart)}}
+			m.Parts = []diffPart{{"same", shorten(valueText(f.raw), maxPart)}}
 		}
 		all = append(all, m)
 	}
 	for _, f := range before {
 		if raw, gone := old[f.name]; gone && !alone {
-			all = append(all, member{Name: f.name, Changed: true, None: true, Parts: diff(plain(raw), "")})
+			all = append(all, pastMember{Name: f.name, Changed: true, None: true, Parts: diffOf(valueText(raw), "")})
 		}
 	}
 	if len(all) > maxMembers {
-		slices.SortStableFunc(all, func(a, b member) int {
+		slices.SortStableFunc(all, func(a, b pastMember) int {
 			switch {
 			case a.Changed == b.Changed:
 				return 0
@@ -105,8 +105,8 @@ func compare(before, now []field, alone bool) (all []member, more int) {
 	return all, more
 }
 
-// plain returns a JSON value as people read it: texts without quotes, objects and arrays in lines.
-func plain(raw json.RawMessage) string {
+// valueText returns a JSON value as people read it: texts without quotes, objects and arrays in lines.
+func valueText(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return ""
 	}
@@ -125,20 +125,20 @@ func plain(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// diff returns the parts in which two texts differ, and what is around them.
-func diff(a, b string) []part {
+// diffOf returns the parts in which two texts differ, and what is around them.
+func diffOf(a, b string) []diffPart {
 	head, tail := shared(a, b)
 	before, after := a[:head], a[len(a)-tail:]
 	del, ins := a[head:len(a)-tail], b[head:len(b)-tail]
-	all := []part{{"same", lastOf(before, maxContext)}}
-	from, to := tokens(del), tokens(ins)
+	all := []diffPart{{"same", lastOf(before, maxContext)}}
+	from, to := wordsIn(del), wordsIn(ins)
 	if from != nil && to != nil {
 		all = append(all, byWord(from, to)...)
 	} else {
-		all = append(all, part{"del", shorten(del, maxPart)}, part{"ins", shorten(ins, maxPart)})
+		all = append(all, diffPart{"del", shorten(del, maxPart)}, diffPart{"ins", shorten(ins, maxPart)})
 	}
-	all = append(all, part{"same", shorten(after, maxContext)})
-	return slices.DeleteFunc(all, func(p part) bool { return p.Text == "" })
+	all = append(all, diffPart{"same", shorten(after, maxContext)})
+	return slices.DeleteFunc(all, func(p diffPart) bool { return p.Text == "" })
 }
 
 // shared returns how many bytes two texts have in common at their beginnings and ends. Words are not cut, unless they are long.
@@ -202,8 +202,8 @@ func lastOf(s string, n int) string {
 	return "…" + s[i:]
 }
 
-// tokens splits a text into words and what is between them; nil if there are too many.
-func tokens(s string) []string {
+// wordsIn splits a text into words and what is between them; nil if there are too many.
+func wordsIn(s string) []string {
 	if len(s) > maxPart*4 {
 		return nil
 	}
@@ -224,7 +224,7 @@ func tokens(s string) []string {
 }
 
 // byWord compares words by their longest common subsequence.
-func byWord(a, b []string) []part {
+func byWord(a, b []string) []diffPart {
 	long := make([][]int, len(a)+1)
 	for i := range long {
 		long[i] = make([]int, len(b)+1)
@@ -238,10 +238,10 @@ func byWord(a, b []string) []part {
 			}
 		}
 	}
-	var all []part
+	var all []diffPart
 	var del, ins strings.Builder
 	flush := func() {
-		all = append(all, part{"del", shorten(del.String(), maxPart)}, part{"ins", shorten(ins.String(), maxPart)})
+		all = append(all, diffPart{"del", shorten(del.String(), maxPart)}, diffPart{"ins", shorten(ins.String(), maxPart)})
 		del.Reset()
 		ins.Reset()
 	}
@@ -251,7 +251,7 @@ func byWord(a, b []string) []part {
 			return
 		}
 		flush()
-		all = append(all, part{"same", text})
+		all = append(all, diffPart{"same", text})
 	}
 	i, j := 0, 0
 	for i < len(a) || j < len(b) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func sidesOf(all []part) (a, b string) {
+func sidesOf(all []diffPart) (a, b string) {
 	for _, p := range all {
 		if p.Kind != "ins" {
 			a += p.Text
@@ -19,7 +19,7 @@ func sidesOf(all []part) (a, b string) {
 	return a, b
 }
 
-func showParts(all []part) (text string) {
+func showParts(all []diffPart) (text string) {
 	for _, p := range all {
 		text += map[string]string{"same": p.Text, "del": "[-" + p.Text + "]", "ins": "[+" + p.Text + "]"}[p.Kind]
 	}
@@ -43,7 +43,7 @@ func TestDiff(t *testing.T) {
 		{"1", "12", "[-1][+12]"},
 		{"one\ntwo\nthree", "one\nthree", "one\n[-two\n]three"},
 	} {
-		got := showParts(diff(x[0], x[1]))
+		got := showParts(diffOf(x[0], x[1]))
 		if got != x[2] {
 			t.Errorf("diff(%q, %q) = %q, want %q", x[0], x[1], got, x[2])
 		}
@@ -59,18 +59,18 @@ func TestDiff(t *testing.T) {
 	}
 	for range 2_000 {
 		x, y := text(), text()
-		if a, b := sidesOf(diff(x, y)); a != x || b != y {
-			t.Fatalf("seed %d: diff(%q, %q) = %v", seed, x, y, diff(x, y))
+		if a, b := sidesOf(diffOf(x, y)); a != x || b != y {
+			t.Fatalf("seed %d: diff(%q, %q) = %v", seed, x, y, diffOf(x, y))
 		}
 	}
 	long := strings.Repeat("word ", 200_000)
 	for _, y := range []string{long + "end", "start " + long, strings.Repeat("x", 1<<20), ""} {
-		all := diff(long, y)
+		all := diffOf(long, y)
 		if a, b := sidesOf(all); len(a)+len(b) > 4*(maxPart+2*maxContext) {
 			t.Errorf("the parts have %d and %d bytes", len(a), len(b))
 		}
 	}
-	if got := showParts(diff(long, long+"end")); !strings.HasSuffix(got, "word [+end]") {
+	if got := showParts(diffOf(long, long+"end")); !strings.HasSuffix(got, "word [+end]") {
 		t.Errorf("the end of a long text: %q", got)
 	}
 }

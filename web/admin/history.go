@@ -34,10 +34,11 @@ func (a *Admin) addHistory(g *web.Group) {
 	g.Post("/records/{collection}/{id}/history/restore", a.restore)
 }
 
-// actorOf returns the administrator of a request as the actor of records, whom histories name.
-func (a *Admin) actorOf(c *web.Context) record.Actor {
+// historyActor returns the administrator of a request as the actor of records. Histories name administrators by their address, as
+// the application knows no other name for them.
+func (a *Admin) historyActor(c *web.Context) record.Actor {
 	u := person(c)
-	return record.Actor{ID: u.ID, Email: u.Email, Name: u.Name, Roles: u.Roles, Verified: u.Verified(), System: true, Request: c.RequestID()}
+	return record.Actor{ID: u.Email, Email: u.Email, Name: u.Name, Roles: u.Roles, Verified: true, System: true, Request: c.RequestID()}
 }
 
 // freshness returns how new the state of a page must be: after an action, it must have its result.
@@ -48,8 +49,8 @@ func freshness(c *web.Context) engine.Read {
 	return engine.Read{Level: engine.Local}
 }
 
-// event is a change as a page shows it.
-type event struct {
+// historyEvent is a change as a page shows it.
+type historyEvent struct {
 	Rev, Seq    uint64
 	ID, Op      string
 	At          time.Time
@@ -62,19 +63,19 @@ type event struct {
 	Recoverable bool // it can be undone
 }
 
-// names finds the addresses of users for one page.
-type names struct {
+// nameBook finds the addresses of users for one page.
+type nameBook struct {
 	a     *Admin
 	c     *web.Context
 	known map[string]string
 }
 
-func (a *Admin) namesFor(c *web.Context) *names {
-	return &names{a, c, map[string]string{"": a.text("the program")}}
+func (a *Admin) namesFor(c *web.Context) *nameBook {
+	return &nameBook{a, c, map[string]string{"": a.text("the program")}}
 }
 
 // of returns the address of a user, or the id if there is none.
-func (n *names) of(id string) string {
+func (n *nameBook) of(id string) string {
 	if name, ok := n.known[id]; ok || len(n.known) > maxWho {
 		if !ok {
 			return id
@@ -82,11 +83,8 @@ func (n *names) of(id string) string {
 		return name
 	}
 	name := id
-	local := engine.Read{Level: engine.Local}
-	if u, err := n.a.users.Get(n.c, local, id); err == nil && u.Email != "" {
-		name = u.Email
-	} else if n.a.o.Users != nil {
-		if u, err := n.a.o.Users.Get(n.c, local, id); err == nil && u.Email != "" {
+	if n.a.o.Users != nil && !strings.Contains(id, "@") { // administrators are named by their address
+		if u, err := n.a.o.Users.Get(n.c, engine.Read{Level: engine.Local}, id); err == nil && u.Email != "" {
 			name = u.Email
 		}
 	}
@@ -94,9 +92,9 @@ func (n *names) of(id string) string {
 	return name
 }
 
-// event returns a change for people.
-func (n *names) event(ch *record.Change) event {
-	e := event{Rev: ch.Rev, Seq: ch.Seq, ID: ch.ID, Op: ch.Op, At: ch.At, Who: n.of(ch.By), Request: ch.Request, Recoverable: ch.Op != "purge"}
+// historyEvent returns a change for people.
+func (n *nameBook) historyEvent(ch *record.Change) historyEvent {
+	e := historyEvent{Rev: ch.Rev, Seq: ch.Seq, ID: ch.ID, Op: ch.Op, At: ch.At, Who: n.of(ch.By), Request: ch.Request, Recoverable: ch.Op != "purge"}
 	if ch.Redacted() {
 		e.Redacted, e.RedactedAt, e.Recoverable = n.of(ch.RedactedBy), ch.RedactedAt, false
 		return e
@@ -130,30 +128,30 @@ func changedFields(patch []byte) string {
 	return strings.Join(all, ", ")
 }
 
-// state is a record as it was.
-type state struct {
-	Rev     uint64    `json:"rev"`
-	Against uint64    `json:"against"` // revision that it is compared with; 0: none
-	Latest  uint64    `json:"latest"`
-	Op      string    `json:"op"`
-	At      time.Time `json:"-"`
-	When    string    `json:"when"`
-	Who     string    `json:"who"`
-	Deleted bool      `json:"deleted"` // it was in the trash
-	Members []member  `json:"members"`
-	More    int       `json:"more"`
-	Problem string    `json:"problem,omitempty"` // why it cannot be shown
+// pastState is a record as it was.
+type pastState struct {
+	Rev     uint64       `json:"rev"`
+	Against uint64       `json:"against"` // revision that it is compared with; 0: none
+	Latest  uint64       `json:"latest"`
+	Op      string       `json:"op"`
+	At      time.Time    `json:"-"`
+	When    string       `json:"when"`
+	Who     string       `json:"who"`
+	Deleted bool         `json:"deleted"` // it was in the trash
+	Members []pastMember `json:"members"`
+	More    int          `json:"more"`
+	Problem string       `json:"problem,omitempty"` // why it cannot be shown
 }
 
 // recordPage is what the history of one record shows.
 type recordPage struct {
 	Collection, ID string
-	Events         []event
+	Events         []historyEvent
 	Next           uint64 // before which there are older changes
 	Latest         uint64 // revision
 	Deleted        bool   // it is in the trash
 	Purged         bool
-	State          state
+	State          pastState
 	Choices        []uint64 // revisions to choose from
 }
 
@@ -165,12 +163,12 @@ func (a *Admin) recordHistory(c *web.Context) error {
 func (a *Admin) showRecord(c *web.Context, status int, trouble string) error {
 	collection, id := c.Path("collection").String(), c.Path("id").String()
 	p := &recordPage{Collection: collection, ID: id}
-	before, err := revision(c, "before")
+	before, err := numberParam(c, "before")
 	if err != nil {
 		return err
 	}
 	var off bool
-	_, err = a.o.Records.View(c, freshness(c), a.actorOf(c), func(tx *record.Tx) error {
+	_, err = a.o.Records.View(c, freshness(c), a.historyActor(c), func(tx *record.Tx) error {
 		k, err := tx.Collection(collection)
 		if err != nil {
 			return err
@@ -183,12 +181,12 @@ func (a *Admin) showRecord(c *web.Context, status int, trouble string) error {
 	}
 	return a.show(c, status, "history", web.Locals{
 		"title": a.text("History of %s", id), "p": p, "problem": trouble, "off": off, "at": c.Query("at").String(),
-		"path": Prefix + recordPath(collection, id), "list": Prefix + "/records/" + url.PathEscape(collection),
+		"path": Prefix + historyOf(collection, id), "list": Prefix + "/records/" + url.PathEscape(collection),
 	})
 }
 
-// recordPath returns the path of a record below Prefix.
-func recordPath(collection, id string) string {
+// historyOf returns the path of a record below Prefix.
+func historyOf(collection, id string) string {
 	return "/records/" + url.PathEscape(collection) + "/" + url.PathEscape(id)
 }
 
@@ -213,7 +211,7 @@ func (a *Admin) readRecord(c *web.Context, tx *record.Tx, p *recordPage, before 
 	}
 	p.Events, p.Choices, p.Next = nil, nil, 0
 	for _, ch := range all {
-		e := n.event(ch)
+		e := n.historyEvent(ch)
 		e.Shown = e.Rev == p.State.Rev
 		p.Events = append(p.Events, e)
 		p.Choices = append(p.Choices, e.Rev)
@@ -237,10 +235,10 @@ func (a *Admin) readRecord(c *web.Context, tx *record.Tx, p *recordPage, before 
 
 // chosen returns which state a request asks for, as a revision or as a moment, and with which it is compared.
 func (a *Admin) chosen(c *web.Context, p *recordPage) (rev, against uint64, m record.Moment, err error) {
-	if rev, err = revision(c, "rev"); err != nil {
+	if rev, err = numberParam(c, "rev"); err != nil {
 		return
 	}
-	if against, err = revision(c, "against"); err != nil {
+	if against, err = numberParam(c, "against"); err != nil {
 		return
 	}
 	at := c.Query("at")
@@ -261,8 +259,8 @@ var timeLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:0
 
 func timeOf(v web.Value) (time.Time, error) { return v.Time(timeLayouts...) }
 
-// revision returns a parameter that is a number of a change or revision, 0 if it is missing.
-func revision(c *web.Context, name string) (uint64, error) {
+// numberParam returns a parameter that is a number of a change or revision, 0 if it is missing.
+func numberParam(c *web.Context, name string) (uint64, error) {
 	text := c.Query(name).String()
 	if text == "" {
 		return 0, nil
@@ -276,8 +274,8 @@ func revision(c *web.Context, name string) (uint64, error) {
 
 // stateOf returns a past state of a record, compared with a revision: against, or if it is 0 the one before. That the history is
 // not there any more is a problem of the state, not of the page.
-func (a *Admin) stateOf(tx *record.Tx, n *names, p *recordPage, m record.Moment, rev, against uint64) (state, error) {
-	s := state{Rev: rev, Latest: p.Latest, Against: against}
+func (a *Admin) stateOf(tx *record.Tx, n *nameBook, p *recordPage, m record.Moment, rev, against uint64) (pastState, error) {
+	s := pastState{Rev: rev, Latest: p.Latest, Against: against}
 	missing := func(err error) bool {
 		return errors.Is(err, record.ErrNotFound) || errors.Is(err, record.ErrHistoryGone)
 	}
@@ -311,7 +309,7 @@ func (a *Admin) stateOf(tx *record.Tx, n *names, p *recordPage, m record.Moment,
 	if s.Against == 0 {
 		s.Against = s.Rev - 1
 	}
-	var from []field
+	var from []pastField
 	if s.Against > 0 {
 		then, err := tx.GetAsOf(p.Collection, p.ID, record.Moment{Rev: s.Against})
 		switch {
@@ -325,19 +323,19 @@ func (a *Admin) stateOf(tx *record.Tx, n *names, p *recordPage, m record.Moment,
 			}
 		}
 	}
-	s.Members, s.More = compare(from, to, s.Against == 0)
+	s.Members, s.More = compareMembers(from, to, s.Against == 0)
 	return s, nil
 }
 
 // dataOf returns the fields of a record without passwords.
-func dataOf(r *record.Record) ([]field, error) {
+func dataOf(r *record.Record) ([]pastField, error) {
 	var x struct {
 		Data json.RawMessage `json:"data"`
 	}
 	if err := json.Unmarshal(r.AppendJSON(nil), &x); err != nil {
 		return nil, engine.Errorf(engine.CodeCorrupt, "read a record: %w", err)
 	}
-	all, err := fieldsOf(x.Data)
+	all, err := membersOf(x.Data)
 	if err != nil {
 		return nil, engine.Errorf(engine.CodeCorrupt, "read a record: %w", err)
 	}
@@ -347,7 +345,7 @@ func dataOf(r *record.Record) ([]field, error) {
 // recordState returns one state for the slider.
 func (a *Admin) recordState(c *web.Context) error {
 	p := &recordPage{Collection: c.Path("collection").String(), ID: c.Path("id").String()}
-	_, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, a.actorOf(c), func(tx *record.Tx) error {
+	_, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, a.historyActor(c), func(tx *record.Tx) error {
 		latest, err := tx.History(p.Collection, p.ID, 0, 1)
 		if err != nil {
 			return err

@@ -219,14 +219,17 @@ func TestUndoUser(t *testing.T) {
 	const path = "/admin/records/notes/history"
 	c.post(path+"/undo", "by", "eve", "since", "then").expect(422, "eve", "must be a time")
 	c.post(path+"/undo", "by", "nobody@example.org", "since", since).expect(422, "no user has the address")
-	c.post(path+"/undo", "by", email, "since", since).expect(200, "changed nothing")
+	c.post(path+"/undo", "by", email, "since", since).expect(422, "no user has the address")
+	c.post(path+"/undo", "by", email, "kind", "administrator", "since", since).expect(200, "changed nothing")
 	c.post(path+"/undo", "by", "zoe", "since", since).expect(200, "changed nothing")
 	c.post(path+"/undo", "by", "eve", "since", since, "do", "check").expect(200, "To change: 1. Conflicts, left as they are: 1.", "conflict", "someone else", "notes/one")
 	c.get("/admin/records/notes/one/history").expect(200, "Revision 2 of 2")
 	c.post(path+"/undo", "by", "eve", "since", since, "do", "undo").expect(200, "Changed: 1. Conflicts, left as they are: 1.")
 	c.get("/admin/records/notes/one/history").expect(200, "Revision 3 of 3", "<ins>a</ins>")
 	c.get("/admin/log").expect(200, "user.undo", "eve", "since ")
-	c.post(path+"/verify").expect(200, "No fault: 6 changes, 2 records")
+	c.post(path+"/undo", "by", " ANNA@example.org", "kind", "administrator", "since", since, "do", "undo").expect(200, "Changed: 1.", "notes/one")
+	c.get("/admin/records/notes/one/history").expect(200, "Revision 4 of 4", "<ins>broken</ins>")
+	c.post(path+"/verify").expect(200, "No fault: 7 changes, 2 records")
 	c.get("/admin/log").expect(200, "collection.verify")
 }
 

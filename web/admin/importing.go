@@ -33,51 +33,51 @@ type importForm struct {
 	Do       string `json:"do,omitempty"` // check or import
 }
 
-// mistake is why a row cannot be imported.
-type mistake struct {
+// importMistake is why a row cannot be imported.
+type importMistake struct {
 	Line   int    `json:"line"` // 0: it is in the text
 	Column int    `json:"column"`
 	Field  string `json:"field"`
 	Detail string `json:"detail"`
 }
 
-// preview is a row of the file as it was read.
-type preview struct {
+// importPreview is a row of the file as it was read.
+type importPreview struct {
 	Line int    `json:"line"`
 	ID   string `json:"id"`
 	Data string `json:"data"`
 }
 
-// report is the result of an import, or of the check before it.
-type report struct {
-	File     string    `json:"file"`
-	Size     int       `json:"size"`
-	Written  bool      `json:"written"` // records were written
-	Created  int       `json:"created"`
-	Updated  int       `json:"updated"`
-	Skipped  int       `json:"skipped"`
-	Failed   int       `json:"failed"`
-	Problem  string    `json:"problem"` // with the file as a whole
-	Mistakes []mistake `json:"mistakes"`
-	More     int       `json:"more"` // rows with mistakes that are not listed
-	Rows     []preview `json:"rows"`
+// importReport is the result of an import, or of the check before it.
+type importReport struct {
+	File     string          `json:"file"`
+	Size     int             `json:"size"`
+	Written  bool            `json:"written"` // records were written
+	Created  int             `json:"created"`
+	Updated  int             `json:"updated"`
+	Skipped  int             `json:"skipped"`
+	Failed   int             `json:"failed"`
+	Problem  string          `json:"problem"` // with the file as a whole
+	Mistakes []importMistake `json:"mistakes"`
+	More     int             `json:"more"` // rows with mistakes that are not listed
+	Rows     []importPreview `json:"rows"`
 }
 
 // Total returns how many rows were read.
-func (r *report) Total() int { return r.Created + r.Updated + r.Skipped + r.Failed }
+func (r *importReport) Total() int { return r.Created + r.Updated + r.Skipped + r.Failed }
 
 func (a *Admin) importPage(c *web.Context) error {
 	return a.showImport(c, http.StatusOK, importForm{}, nil, "")
 }
 
 // showImport shows the form with a report, if there is one, as JSON to the module.
-func (a *Admin) showImport(c *web.Context, status int, in importForm, r *report, trouble string) error {
+func (a *Admin) showImport(c *web.Context, status int, in importForm, r *importReport, trouble string) error {
 	if r != nil && c.IsJSON() {
 		return c.JSON(status, r)
 	}
 	collection := c.Path("collection").String()
 	var fields []string
-	_, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, a.actorOf(c), func(tx *record.Tx) error {
+	_, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, a.historyActor(c), func(tx *record.Tx) error {
 		k, err := tx.Collection(collection)
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func (a *Admin) importFile(c *web.Context) error {
 // refuseImport reports a problem with the file as a whole.
 func (a *Admin) refuseImport(c *web.Context, status int, in importForm, name, trouble string) error {
 	if c.IsJSON() {
-		return a.showImport(c, status, in, &report{File: name, Problem: trouble}, "")
+		return a.showImport(c, status, in, &importReport{File: name, Problem: trouble}, "")
 	}
 	return a.showImport(c, status, in, nil, trouble)
 }
@@ -161,10 +161,10 @@ func formatFor(chosen, name string) string {
 // runImport imports a file in one transaction, or checks it in one that is rolled back.
 func (a *Admin) runImport(c *web.Context, in importForm, name string, f records.File) error {
 	collection := c.Path("collection").String()
-	r := &report{File: name, Size: len(f.Body)}
+	r := &importReport{File: name, Size: len(f.Body)}
 	var done *records.Imported
 	run := func() error {
-		_, err := a.o.Records.Update(c, a.actorOf(c), func(tx *record.Tx) (err error) {
+		_, err := a.o.Records.Update(c, a.historyActor(c), func(tx *record.Tx) (err error) {
 			k, err := tx.Collection(collection)
 			if err != nil {
 				return err
@@ -197,7 +197,7 @@ func (a *Admin) runImport(c *web.Context, in importForm, name string, f records.
 	case len(texts) > 0 || engine.CodeOf(err) == engine.CodeLimit:
 		status, r.Problem = http.StatusUnprocessableEntity, c.Detail(err)
 		for _, text := range texts {
-			r.Mistakes = append(r.Mistakes, mistake{Detail: text})
+			r.Mistakes = append(r.Mistakes, importMistake{Detail: text})
 		}
 		return a.showImport(c, status, in, r, "")
 	default:
@@ -212,26 +212,26 @@ func (a *Admin) runImport(c *web.Context, in importForm, name string, f records.
 }
 
 // fill takes the result of an import over.
-func (r *report) fill(in *records.Imported) {
+func (r *importReport) fill(in *records.Imported) {
 	r.Created, r.Updated, r.Skipped, r.Failed = in.Created, in.Updated, in.Skipped, in.Failed
 	listed := map[int]bool{}
 	for _, m := range in.Errors[:min(len(in.Errors), maxMistakes)] {
-		r.Mistakes = append(r.Mistakes, mistake{m.Line, m.Column, m.Field, shorten(m.Detail, maxPart)})
+		r.Mistakes = append(r.Mistakes, importMistake{m.Line, m.Column, m.Field, shorten(m.Detail, maxPart)})
 		listed[m.Line] = true
 	}
 	r.More = max(0, in.Failed-len(listed))
 }
 
 // previewOf returns the first rows of a file, as they were read.
-func previewOf(f records.File, k *schema.Compiled) (all []preview, err error) {
+func previewOf(f records.File, k *schema.Compiled) (all []importPreview, err error) {
 	rows, err := f.Rows(k, previewRows)
 	if err != nil {
 		return nil, err
 	}
 	for _, x := range rows {
-		fields, err := fieldsOf(x.Data)
+		fields, err := membersOf(x.Data)
 		if err != nil {
-			all = append(all, preview{x.Line, x.ID, shorten(string(x.Data), previewBytes)}) // a mistake, which is listed
+			all = append(all, importPreview{x.Line, x.ID, shorten(string(x.Data), previewBytes)}) // a mistake, which is listed
 			continue
 		}
 		var b strings.Builder
@@ -242,9 +242,9 @@ func previewOf(f records.File, k *schema.Compiled) (all []preview, err error) {
 			if i > 0 {
 				b.WriteString(" · ")
 			}
-			b.WriteString(shorten(f.name, previewBytes) + ": " + shorten(plain(f.raw), previewBytes))
+			b.WriteString(shorten(f.name, previewBytes) + ": " + shorten(valueText(f.raw), previewBytes))
 		}
-		all = append(all, preview{x.Line, x.ID, shorten(b.String(), previewBytes)})
+		all = append(all, importPreview{x.Line, x.ID, shorten(b.String(), previewBytes)})
 	}
 	return all, nil
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/web"
@@ -23,7 +22,7 @@ const (
 
 // revert restores the data of an earlier revision.
 func (a *Admin) revert(c *web.Context) error {
-	return a.changeRecord(c, "record.revert", "restored", func(tx *record.Tx, collection, id string, rev, to uint64) error {
+	return a.changeBack(c, "record.revert", "restored", func(tx *record.Tx, collection, id string, rev, to uint64) error {
 		_, err := tx.Revert(collection, id, to, rev)
 		return err
 	})
@@ -31,35 +30,35 @@ func (a *Admin) revert(c *web.Context) error {
 
 // restore takes a record out of the trash.
 func (a *Admin) restore(c *web.Context) error {
-	return a.changeRecord(c, "record.restore", "restored", func(tx *record.Tx, collection, id string, rev, _ uint64) error {
+	return a.changeBack(c, "record.restore", "restored", func(tx *record.Tx, collection, id string, rev, _ uint64) error {
 		_, err := tx.Restore(collection, id, rev)
 		return err
 	})
 }
 
-// conflict says that later changes do not allow to undo one.
-type conflict struct{ why string }
+// historyConflict says that later changes do not allow to undo one.
+type historyConflict struct{ why string }
 
-func (e conflict) Error() string { return e.why }
+func (e historyConflict) Error() string { return e.why }
 
 // undoChange undoes one change of a record.
 func (a *Admin) undoChange(c *web.Context) error {
-	return a.changeRecord(c, "record.undo", "undone", func(tx *record.Tx, collection, id string, _, to uint64) error {
+	return a.changeBack(c, "record.undo", "undone", func(tx *record.Tx, collection, id string, _, to uint64) error {
 		u, err := tx.UndoChange(collection, id, to)
 		switch {
 		case err != nil:
 			return err
 		case u.Conflict != "":
-			return conflict{a.text("Revision %d cannot be undone: %s.", to, u.Conflict)}
+			return historyConflict{a.text("Revision %d cannot be undone: %s.", to, u.Conflict)}
 		case u.Op == "":
-			return conflict{a.text("There is nothing to undo: the record already has the values from before revision %d.", to)}
+			return historyConflict{a.text("There is nothing to undo: the record already has the values from before revision %d.", to)}
 		}
 		return nil
 	})
 }
 
 // changeRecord changes the record of the path if it still has the revision that the page showed, and goes back to its history.
-func (a *Admin) changeRecord(c *web.Context, action, notice string, fn func(tx *record.Tx, collection, id string, rev, to uint64) error) error {
+func (a *Admin) changeBack(c *web.Context, action, notice string, fn func(tx *record.Tx, collection, id string, rev, to uint64) error) error {
 	collection, id := c.Path("collection").String(), c.Path("id").String()
 	rev, err := c.Form("rev").Int64In(1, 1<<62)
 	if err != nil {
@@ -74,29 +73,29 @@ func (a *Admin) changeRecord(c *web.Context, action, notice string, fn func(tx *
 		detail = fmt.Sprintf("revision %d", to)
 	}
 	err = a.act(c, action, collection+"/"+id, detail, func() error {
-		_, err := a.o.Records.Update(c, a.actorOf(c), func(tx *record.Tx) error {
+		_, err := a.o.Records.Update(c, a.historyActor(c), func(tx *record.Tx) error {
 			latest, err := tx.History(collection, id, 0, 1)
 			if err != nil {
 				return err
 			}
 			if is := latest[0].Rev; is != uint64(rev) {
-				return conflict{a.text("The record has been changed: it has revision %d now, and the page that you used showed revision %d. Nothing was written. Look at the changes below, and repeat what you wanted if it is still right.", is, rev)}
+				return historyConflict{a.text("The record has been changed: it has revision %d now, and the page that you used showed revision %d. Nothing was written. Look at the changes below, and repeat what you wanted if it is still right.", is, rev)}
 			}
 			err = fn(tx, collection, id, uint64(rev), uint64(to))
 			switch {
 			case errors.Is(err, record.ErrNotFound) && action == "record.restore":
-				return conflict{a.text("The record is not in the trash, so there is nothing to restore.")}
+				return historyConflict{a.text("The record is not in the trash, so there is nothing to restore.")}
 			case errors.Is(err, record.ErrNotFound):
-				return conflict{a.text("The record is in the trash, or has no revision %d.", to)}
+				return historyConflict{a.text("The record is in the trash, or has no revision %d.", to)}
 			}
 			return err
 		})
 		return err
 	})
-	var e conflict
+	var e historyConflict
 	switch {
 	case err == nil:
-		return a.done(c, recordPath(collection, id)+"/history", notice)
+		return a.done(c, historyOf(collection, id)+"/history", notice)
 	case errors.As(err, &e):
 		return a.showRecord(c, http.StatusConflict, e.why)
 	case errors.Is(err, record.ErrRevision), errors.Is(err, record.ErrReferenced), errors.Is(err, record.ErrExists):
@@ -114,15 +113,15 @@ func (a *Admin) collectionHistory(c *web.Context) error {
 
 func (a *Admin) showCollection(c *web.Context, status int, more web.Locals) error {
 	collection := c.Path("collection").String()
-	before, err := revision(c, "before")
+	before, err := numberParam(c, "before")
 	if err != nil {
 		return err
 	}
-	var events []event
+	var events []historyEvent
 	var next uint64
 	var off bool
 	unlisted := ""
-	_, err = a.o.Records.View(c, freshness(c), a.actorOf(c), func(tx *record.Tx) error {
+	_, err = a.o.Records.View(c, freshness(c), a.historyActor(c), func(tx *record.Tx) error {
 		events, next = nil, 0
 		k, err := tx.Collection(collection)
 		if err != nil {
@@ -139,7 +138,7 @@ func (a *Admin) showCollection(c *web.Context, status int, more web.Locals) erro
 		}
 		n := a.namesFor(c)
 		for _, ch := range all[:min(len(all), historyPage)] {
-			events = append(events, n.event(ch))
+			events = append(events, n.historyEvent(ch))
 		}
 		if len(all) > historyPage {
 			next = all[historyPage-1].Seq
@@ -151,7 +150,7 @@ func (a *Admin) showCollection(c *web.Context, status int, more web.Locals) erro
 	}
 	locals := web.Locals{
 		"title": a.text("History of %s", collection), "name": collection, "events": events, "next": next, "off": off, "unlisted": unlisted, "list": Prefix + "/records/" + url.PathEscape(collection),
-		"problem": "", "by": "", "since": "", "dry": nil, "undone": 0, "conflicts": 0, "hidden": 0, "checked": false, "verified": nil, "undid": false,
+		"problem": "", "by": "", "since": "", "dry": nil, "undone": 0, "conflicts": 0, "hidden": 0, "checked": false, "verified": nil, "undid": false, "administrator": false,
 	}
 	for name, v := range more {
 		locals[name] = v
@@ -172,16 +171,18 @@ func (a *Admin) undoUser(c *web.Context) error {
 	if err != nil {
 		return wrong(err)
 	}
-	id, err := a.userID(c, by)
+	administrator := c.Form("kind").String() == "administrator"
+	input["administrator"] = administrator
+	id, err := a.userID(c, by, administrator)
 	if err != nil {
 		return wrong(err)
 	}
 	var all []*record.Undone
 	if dry {
-		all, err = a.o.Records.Undo(c, a.actorOf(c), id, at, true)
+		all, err = a.o.Records.Undo(c, a.historyActor(c), id, at, true)
 	} else {
 		err = a.act(c, "user.undo", by, "since "+at.UTC().Format(time.RFC3339), func() (err error) {
-			all, err = a.o.Records.Undo(c, a.actorOf(c), id, at, false)
+			all, err = a.o.Records.Undo(c, a.historyActor(c), id, at, false)
 			return err
 		})
 	}
@@ -218,34 +219,33 @@ func rank(u *record.Undone) int {
 	return 2
 }
 
-// userID returns the id of a user whom an address or an id names.
-func (a *Admin) userID(c *web.Context, text string) (string, error) {
+// userID returns how histories name a user of the application, given by an address or id, or an administrator.
+func (a *Admin) userID(c *web.Context, text string, administrator bool) (string, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return "", web.Wrong("/by", "is missing; give the email address or the id of a user")
 	}
-	if !strings.Contains(text, "@") {
+	users := a.o.Users
+	switch {
+	case administrator:
+		users = a.users
+	case !strings.Contains(text, "@"):
 		return text, nil
+	case users == nil:
+		return "", web.Wrong("/by", "this server knows no users; give an id, or choose administrators")
 	}
-	var found []string
-	for _, users := range []*auth.Auth{a.o.Users, a.users} {
-		if users == nil {
-			continue
-		}
-		u, err := users.Find(c, engine.Read{}, text)
-		if err == nil {
-			found = append(found, u.ID)
-		} else if engine.CodeOf(err) != engine.CodeNotFound {
-			return "", err
-		}
+	u, err := users.Find(c, engine.Read{}, text)
+	switch {
+	case administrator && err == nil:
+		return u.Email, nil
+	case err == nil:
+		return u.ID, nil
+	case engine.CodeOf(err) != engine.CodeNotFound:
+		return "", err
+	case administrator:
+		return text, nil // the account may have been deleted
 	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 2:
-		return "", web.Wrong("/by", "%.200s is the address of a user, whose id is %s, and of an administrator, whose id is %s; give one of the ids", text, found[0], found[1])
-	}
-	return "", web.Wrong("/by", "no user has the address %.200s; if the account was deleted, give its id", text)
+	return "", web.Wrong("/by", "no user has the address %.200s; if the account was deleted, give its id; or choose administrators", text)
 }
 
 // verifyCollection looks for inconsistencies in a collection.
