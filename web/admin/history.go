@@ -255,7 +255,7 @@ func (a *Admin) chosen(c *web.Context, p *recordPage) (rev, against uint64, m re
 }
 
 // timeLayouts are the forms of times that pages take; browsers send the second or third. Without a zone they are UTC.
-var timeLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02"}
+var timeLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04:05 UTC", "2006-01-02 15:04", "2006-01-02"}
 
 func timeOf(v web.Value) (time.Time, error) { return v.Time(timeLayouts...) }
 

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/problem"
 	"github.com/skerrydb/skerry/web/records"
 )
 
@@ -22,25 +25,20 @@ func (a *Admin) addTransfers(g *web.Group) {
 // export sends the records of a collection as a file, or shows the form for that if no format is given.
 func (a *Admin) export(c *web.Context, face *records.Face) error {
 	collection := c.Path("collection").String()
-	params, err := url.ParseQuery(c.Request.URL.RawQuery)
+	given, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
 		return web.WrongParameter("", "the query string is malformed: %v", err)
 	}
-	for name := range params {
-		if params.Get(name) == "" {
-			delete(params, name) // of a form that was left empty
-		}
-	}
-	params.Del(noticeKey)
-	sends := params.Has("format")
 	status, trouble := http.StatusOK, ""
-	if sends {
+	if given.Has("format") {
 		c.Header().Set("X-Content-Type-Options", "nosniff")
-		err := face.Export(c, params)
+		params, err := exportParams(c, given)
+		if err == nil {
+			err = face.Export(c, params)
+		}
 		if err == nil || !isQuery(err) {
 			return err
 		}
-		c.Header().Del("Content-Disposition")
 		status, trouble = http.StatusUnprocessableEntity, c.Detail(err)
 	}
 	if _, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, a.historyActor(c), func(tx *record.Tx) error {
@@ -51,16 +49,37 @@ func (a *Admin) export(c *web.Context, face *records.Face) error {
 	}
 	return a.show(c, status, "export", web.Locals{
 		"title": a.text("Export %s", collection), "name": collection, "list": Prefix + "/records/" + url.PathEscape(collection), "problem": trouble,
-		"filter": params.Get("filter"), "sort": params.Get("sort"), "format": params.Get("format"),
+		"filter": given.Get("filter"), "sort": given.Get("sort"), "format": given.Get("format"), "at": given.Get("at"), "deleted": given.Get("deleted") != "",
 	})
+}
+
+// exportParams returns the parameters of the grid and of the form as those of an export.
+func exportParams(c *web.Context, given url.Values) (url.Values, error) {
+	params := url.Values{}
+	for name, values := range given {
+		switch {
+		case strings.Join(values, "") == "", name == "columns", name == "after", name == "count", name == noticeKey: // empty fields of the form, and what only the grid knows
+		case name == "deleted" && values[0] == "1":
+			params.Set("deleted", "all")
+		case name == "at":
+			at, err := timeOf(c.Query("at"))
+			if err != nil {
+				return nil, err
+			}
+			params.Set("asof", at.UTC().Format(time.RFC3339Nano))
+		default:
+			params[name] = values
+		}
+	}
+	return params, nil
 }
 
 // isQuery reports whether an error is about what was asked for, so that a form can show it.
 func isQuery(err error) bool {
 	switch engine.CodeOf(err) {
-	case record.CodeQuery, record.CodeScan, record.CodeNoPath, record.CodeTooLarge, engine.CodeInvalid, engine.CodeUnsupported:
+	case record.CodeQuery, record.CodeScan, record.CodeNoPath, record.CodeTooLarge, record.CodeRefused, record.CodeHistoryGone, engine.CodeInvalid, engine.CodeUnsupported:
 		return true
 	}
-	var wrong interface{ Pointer() string }
-	return errors.As(err, &wrong)
+	_, faults := errors.AsType[problem.Faults](err)
+	return faults
 }

@@ -165,6 +165,17 @@ func TestExport(t *testing.T) {
 	if strings.Contains(only.Body, `"two"`) {
 		t.Error("the filter is not applied")
 	}
+	c.get(path+"?filter=stars+%3D+3&columns=a&at=2026-01-01&deleted=1").expect(200, `value="stars = 3"`, `value="2026-01-01"`, `value="1" checked`)
+	c.get(path+"?format=csv&at=yesterday").expect(422, "must be a time")
+	c.get(path+"?format=csv&limit=3").expect(422, "limit")
+	if past := c.get(path + "?format=jsonl&at=2001-01-01&columns=x&count=1").expect(200); past.Body != "" {
+		t.Errorf("in 2001 there was %s", past.Body)
+	}
+	by := func(fn func(tx *record.Tx) error) { t.Helper(); doAs(t, db, "ann", fn) }
+	by(func(tx *record.Tx) error { _, err := tx.Delete("notes", "two", 0); return err })
+	c.get(path + "?format=jsonl").expect(200).lacks("two")
+	c.get(path+"?format=jsonl&deleted=1").expect(200, "two")
+	by(func(tx *record.Tx) error { _, err := tx.Restore("notes", "two", 0); return err })
 	for _, format := range []string{"csv", "jsonl"} {
 		a := c.get(path+"?format="+format).expect(200, "one", "two")
 		if h := a.Header; !strings.Contains(h.Get("Content-Disposition"), "attachment") || !strings.Contains(h.Get("Content-Disposition"), "notes."+format) || h.Get("X-Content-Type-Options") != "nosniff" {
