@@ -17,7 +17,9 @@ import (
 const (
 	maxBoxes     = 150 // collections of one diagram
 	maxBoxFields = 12  // fields of a box; references come first
-	maxBoxChars  = 20  // of a name in a box
+	maxHeadChars = 24  // of the name of a collection
+	maxBoxChars  = 19  // of a name in a box
+	maxRefChars  = 16  // of that of a reference, which is bold
 	maxTypeChars = 9
 	maxListed    = 1_000 // references of the table
 )
@@ -106,7 +108,7 @@ func neighbours(all []schema.Collection, name string) (near []schema.Collection)
 func (a *Admin) boxes(all []schema.Collection) (boxes []*box, links []*link) {
 	byName := map[string]*box{}
 	for _, c := range all {
-		b := &box{Name: cutTo(c.Name, maxBoxChars+maxTypeChars-4), Title: c.Name, Path: Prefix + "/records/" + url.PathEscape(c.Name)}
+		b := &box{Name: cutTo(c.Name, maxHeadChars), Title: c.Name, Path: Prefix + "/records/" + url.PathEscape(c.Name)}
 		if c.Label != "" {
 			b.Title += " – " + c.Label
 		}
@@ -118,6 +120,9 @@ func (a *Admin) boxes(all []schema.Collection) (boxes []*box, links []*link) {
 		slices.SortStableFunc(fields, func(f, g schema.Field) int { return cmp.Compare(rankOf(f), rankOf(g)) })
 		for j, f := range fields[:min(len(fields), maxBoxFields)] {
 			r := boxRow{Name: cutTo(f.Name, maxBoxChars), Type: cutTo(string(f.Type), maxTypeChars), Title: f.Name, Reference: f.Type == schema.Reference, Y: headHeight + j*rowHeight + rowHeight - 6}
+			if r.Reference {
+				r.Name = cutTo(f.Name, maxRefChars)
+			}
 			if f.Required {
 				r.Type += "*"
 			}

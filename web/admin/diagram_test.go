@@ -1,7 +1,9 @@
 package admin_test
 
 import (
+	"image"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,23 +24,45 @@ func TestDiagram(t *testing.T) {
 	c.get("/admin/diagram?around="+"%3Cscript%3Ealert(1)").expect(200, "There is no collection").lacks("<script>alert")
 }
 
-var boxAt = regexp.MustCompile(`class="box" transform="translate\((\d+ \d+)\)"`)
+var boxAt = regexp.MustCompile(`transform="translate\((\d+) (\d+)\)"><title>[^<]*</title>\s*<rect class="body" width="(\d+)" height="(\d+)"`)
 
 // TestDiagramMany: a hundred boxes do not cover one another, and one is enough.
 func TestDiagramMany(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, nil, many(100))
-	page := s.anna().get("/admin/diagram").expect(200)
-	at := map[string]bool{}
+	page := startShop(t, nil, many(100)).anna().get("/admin/diagram").expect(200)
+	var boxes []image.Rectangle
 	for _, m := range boxAt.FindAllStringSubmatch(page.Body, -1) {
-		at[m[1]] = true
+		var n [4]int
+		for i := range n {
+			n[i], _ = strconv.Atoi(m[i+1]) // digits
+		}
+		boxes = append(boxes, image.Rect(n[0], n[1], n[0]+n[2], n[1]+n[3]))
 	}
-	if len(at) != 100 {
-		t.Errorf("%d places for 100 boxes", len(at))
+	if len(boxes) != 100 {
+		t.Fatalf("%d boxes, want 100", len(boxes))
+	}
+	for i, a := range boxes {
+		for _, b := range boxes[:i] {
+			if a.Overlaps(b) {
+				t.Errorf("the boxes at %v and %v overlap", a, b)
+			}
+		}
 	}
 	one := startShop(t, nil, []schema.Collection{legacy()}).anna().get("/admin/diagram").expect(200, "No collection refers to another.")
 	if n := strings.Count(one.Body, `class="box"`); n != 1 {
 		t.Errorf("%d boxes, want 1", n)
+	}
+}
+
+// TestDiagramCircle: collections that refer to one another in a circle are drawn.
+func TestDiagramCircle(t *testing.T) {
+	t.Parallel()
+	to := func(name, other string) schema.Collection {
+		return schema.Collection{Name: name, Fields: []schema.Field{{Name: "next", Type: schema.Reference, Collection: other}}}
+	}
+	page := startShop(t, nil, []schema.Collection{to("ann", "bob"), to("bob", "cid"), to("cid", "ann")}).anna().get("/admin/diagram").expect(200)
+	if n := strings.Count(page.Body, `class="link"`); n != 3 {
+		t.Errorf("%d arrows, want 3", n)
 	}
 }
 

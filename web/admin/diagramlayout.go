@@ -17,6 +17,7 @@ const (
 	laneHeight  = 12   // what an arrow takes where it passes a column
 	columnLimit = 1800 // a column that is higher gives boxes to the next
 	edge        = 16   // around everything
+	screen      = 700  // what one sees at once
 	sweeps      = 6    // of the ordering of boxes in columns
 )
 
@@ -223,22 +224,33 @@ func mean(all []*place, otherwise float64) float64 {
 	return float64(sum) / float64(len(all))
 }
 
-// position gives each place its x and y; columns are centred.
+// position gives each place its x and y. Columns are centred if one sees the whole diagram at once.
 func (d *drawing) position() {
 	heights, most := make([]int, len(d.columns)), 0
 	for i, column := range d.columns {
-		for _, p := range column {
-			heights[i] += p.height + gapY
+		for j, p := range column {
+			heights[i] += p.height + gapAfter(column, j)
 		}
 		most = max(most, heights[i])
 	}
 	for i, column := range d.columns {
-		y := edge + (most-heights[i])/2
-		for _, p := range column {
+		y := edge
+		if most <= screen {
+			y += (most - heights[i]) / 2
+		}
+		for j, p := range column {
 			p.x, p.y = edge+i*(boxWidth+gapX), y
-			y += p.height + gapY
+			y += p.height + gapAfter(column, j)
 		}
 	}
+}
+
+// gapAfter is the gap after a place of a column; arrows that pass beside one another need none.
+func gapAfter(column []*place, i int) int {
+	if i+1 < len(column) && column[i].box == nil && column[i+1].box == nil {
+		return 0
+	}
+	return gapY
 }
 
 // rest places the boxes without links in rows beneath the others.

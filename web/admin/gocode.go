@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
+	"github.com/skerrydb/skerry/record/value"
 )
 
 // Collections are defined in the program. These functions write what to put there.
@@ -160,7 +162,7 @@ func structCode(f schema.Field) string {
 	if f.Required {
 		parts = append(parts, "required")
 	}
-	add("default", f.Default)
+	add("default", tagDefault(f))
 	add("min", f.Min)
 	add("max", f.Max)
 	add("pattern", f.Pattern)
@@ -184,6 +186,31 @@ func structCode(f schema.Field) string {
 		tag = "`" + tag + "`"
 	}
 	return goName(f.Name) + " " + goType(f) + " " + tag
+}
+
+// tagDefault returns the default of a field as tags have it: texts without quotes.
+func tagDefault(f schema.Field) string {
+	var text string
+	var texts []string
+	switch {
+	case f.Many && json.Unmarshal([]byte(f.Default), &texts) == nil:
+		return strings.Join(texts, "|")
+	case f.Type != schema.JSON && json.Unmarshal([]byte(f.Default), &text) == nil:
+		return text
+	}
+	return f.Default
+}
+
+// jsonDefault returns a default as descriptions have it: JSON. A text may be given without quotes.
+func jsonDefault(f schema.Field) string {
+	switch f.Type {
+	case schema.Int, schema.Float, schema.Bool, schema.JSON:
+		return f.Default
+	}
+	if f.Default == "" || strings.HasPrefix(f.Default, "@") || strings.HasPrefix(f.Default, "[") || strings.HasPrefix(f.Default, `"`) {
+		return f.Default
+	}
+	return string(value.AppendText(nil, f.Default))
 }
 
 // tagText quotes the value of an option of a tag if it needs that.

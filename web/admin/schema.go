@@ -186,7 +186,7 @@ func (a *Admin) schemaOne(c *web.Context) error {
 		return err
 	}
 	var found []loss
-	if c.Query("losses").String() != "" {
+	if c.Query("losses").String() != "" && mayWrite(c) { // it reads all records
 		_, all, err := a.o.Records.Plan(c, record.MigrateOptions{Collections: []string{s.Name}})
 		if err != nil {
 			return err
@@ -215,7 +215,7 @@ func (a *Admin) showCollection(c *web.Context, status int, s stored, problem err
 	}
 	locals := web.Locals{
 		"title": s.Name, "s": s, "fields": a.fieldRows(s.Fields), "indexes": indexRows(s), "rules": ruleRows(s.Rules), "cost": a.workWords(&s, s.Migration.Steps),
-		"loses": losing(s.Steps), "down": down, "down_loses": losing(down), "tables": tables, "losses": losses, "looked": c.Query("losses").String() != "",
+		"loses": losing(s.Steps), "down": down, "down_loses": losing(down), "tables": tables, "losses": losses, "looked": c.Query("losses").String() != "" && mayWrite(c),
 		"code": collectionCode(s.Collection), "problem": "", "types": schema.Types(),
 	}
 	if n := len(s.Migration.Steps); n > 0 && s.Version > 0 {
@@ -229,7 +229,9 @@ func (a *Admin) showCollection(c *web.Context, status int, s stored, problem err
 	return a.show(c, status, "collection", locals)
 }
 
-func losing(all []change) bool { return slices.ContainsFunc(all, func(x change) bool { return x.Loses }) }
+func losing(all []change) bool {
+	return slices.ContainsFunc(all, func(x change) bool { return x.Loses })
+}
 
 // indexRows returns the declared indexes, and those that references need.
 func indexRows(s stored) []indexRow {

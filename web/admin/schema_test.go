@@ -4,10 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"go/parser"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/auth"
@@ -246,7 +250,7 @@ func TestSchemaCode(t *testing.T) {
 		for i := 0; i < len(q); i += 2 {
 			form.Set(q[i], q[i+1])
 		}
-		c.get("/admin/schema/orders/change?" + form.Encode()).expect(status, strings.NewReplacer(`"`, "&#34;", "'", "&#39;").Replace(want))
+		c.get("/admin/schema/orders/change?"+form.Encode()).expect(status, strings.NewReplacer(`"`, "&#34;", "'", "&#39;").Replace(want))
 	}
 	plan(200, `Paid bool `+"`"+`record:"paid,required,default=false"`+"`", "what", "add", "name", "paid", "type", "bool", "required", "yes", "default", "false")
 	plan(200, `{Name: "size", Type: schema.Select, Options: []string{"s", "m"}}`, "what", "add", "name", "size", "type", "select", "options", "s|m")
@@ -256,10 +260,44 @@ func TestSchemaCode(t *testing.T) {
 	plan(200, `Drop field owner of orders`, "what", "remove", "name", "owner")
 	plan(200, `record.By("owner", "-title")`, "what", "index", "name", "owner,-title")
 	plan(200, `{Name: "by_owner", Fields: []schema.IndexField{{Name: "owner"}}, Unique: true}`, "what", "index", "name", "owner", "unique", "yes")
+	plan(200, `Name: "size", Type: schema.Text, Default: `+"`"+`"big"`+"`", "what", "add", "name", "size", "type", "text", "default", "big")
+	plan(200, `record:"size,default=big"`, "what", "add", "name", "size", "type", "text", "default", `"big"`)
 	plan(422, `Bad Name`, "what", "add", "name", "Bad Name", "type", "text")
 	plan(422, `no field`, "what", "remove", "name", nasty)
 	plan(422, `unknown change`, "what", "x", "name", "title")
 	plan(422, `missing`, "what", "index", "name", " ")
+}
+
+var codeInPage = regexp.MustCompile(`(?s)<pre><code>(schema.Collection.*?)</code></pre>`)
+
+// TestSchemaGo: the collection as Go code is Go, whatever its texts are.
+func TestSchemaGo(t *testing.T) {
+	t.Parallel()
+	wild := schema.Collection{Name: "wild", Label: nasty, Hint: "a\nb\"c`", Extra: true, History: schema.History{Keep: 48 * time.Hour}, Fields: []schema.Field{
+		{Name: "kind", Type: schema.Select, Options: []string{"a,b", "it's", "`q`", "\""}, Many: true, Hint: nasty},
+		{Name: "price", Type: schema.Decimal, Scale: 2, Min: "0", Was: []string{"cost"}},
+		{Name: "at", Type: schema.Time, Default: "@now"},
+		{Name: "secret", Type: schema.Password},
+		{Name: "code", Type: schema.Text, Pattern: "[a-z`\"']{1,3}", Default: `"abc"`},
+	}, Indexes: []schema.Index{record.By("-price"), {Name: "one", Fields: []schema.IndexField{{Name: "code"}, {Name: "at", Desc: true}}, Unique: true}}, Rules: schema.Rules{View: `code = "abc" && @auth.id != null`}}
+	c := startShop(t, nil, []schema.Collection{wild}).anna()
+	page := c.get("/admin/schema/wild").expect(200).lacks("<script>alert")
+	found := codeInPage.FindStringSubmatch(page.Body)
+	if found == nil {
+		t.Fatalf("no code in %s", page.Body)
+	}
+	code := html.UnescapeString(found[1])
+	if _, err := parser.ParseExpr(code); err != nil {
+		t.Errorf("%v in\n%s", err, code)
+	}
+	for _, want := range []string{"record.By(\"-price\")", "Unique: true", "schema.Password", "Many: true"} {
+		if !strings.Contains(code, want) {
+			t.Errorf("the code lacks %s:\n%s", want, code)
+		}
+	}
+	for _, f := range wild.Fields {
+		c.get("/admin/schema/wild/change?what=remove&name="+f.Name).expect(200, "delete: ")
+	}
 }
 
 // many returns n collections that refer to one another, with long names.
@@ -286,7 +324,7 @@ func TestSchemaMany(t *testing.T) {
 	none.get("/admin/rules").expect(200, "There are no collections")
 	c := startShop(t, nil, many(210)).anna()
 	c.get("/admin/schema").expect(200, "collection_000", "not stored yet", "Next").lacks(`scope="row"><a href="/admin/schema/collection_150`)
-	c.get("/admin/schema?after=" + many(210)[149].Name).expect(200, "collection_150")
+	c.get("/admin/schema?after="+many(210)[149].Name).expect(200, "collection_150")
 	c.get("/admin/diagram").expect(200, "150 of 210 collections", "<svg")
-	c.get("/admin/rules?after=" + many(210)[149].Name).expect(200, "collection_150")
+	c.get("/admin/rules?after="+many(210)[149].Name).expect(200, "collection_150")
 }

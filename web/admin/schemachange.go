@@ -91,6 +91,7 @@ func (w wish) apply(c schema.Collection) (schema.Collection, []string, error) {
 		f = w.retyped(f)
 	case "require":
 		f.Required, f.Default = w.Required, w.Default
+		f.Default = jsonDefault(f)
 	default:
 		return c, nil, engine.Errorf(engine.CodeInvalid, "unknown change %.40q; the changes are %v", w.What, wishes())
 	}
@@ -115,6 +116,7 @@ func (w wish) retyped(f schema.Field) schema.Field {
 	case schema.Reference:
 		n.Collection = w.Ref
 	}
+	n.Default = jsonDefault(n)
 	return n
 }
 

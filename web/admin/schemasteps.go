@@ -96,8 +96,8 @@ func rebuilds(now schema.Collection, x schema.Step) bool {
 // Bounds of the estimates: the records that a server reads and writes for a migration in a second, on one slow and on one fast
 // core, and what an entry of an index takes.
 const (
-	slowRecords = 5_000
-	fastRecords = 50_000
+	slowRecords = 3_000
+	fastRecords = 30_000
 	entryBytes  = 150
 )
 
@@ -154,7 +154,7 @@ func (a *Admin) stateWords(m record.Migration) (parts []string) {
 		parts = append(parts, a.text("not stored yet"))
 	case len(m.Steps) > 0:
 		parts = append(parts, a.text("%d pending steps", len(m.Steps)))
-	case m.Version > 0 && !m.Undefined:
+	case m.Version > 0 && !m.Undefined && m.Progress == nil:
 		parts = append(parts, a.text("up to date"))
 	}
 	if m.Undefined {
