@@ -36,6 +36,7 @@ func (a *Admin) schemaChange(c *web.Context) error {
 	if n := len(s.Migration.Steps); n > 0 {
 		base = s.Migration.Steps[n-1].After // what the program has already
 	}
+	s.Collection = base
 	w := wishOf(c)
 	locals := web.Locals{"title": a.text("Plan a change of %s", s.Name), "s": s, "w": w, "fields": base.Fields, "types": schema.Types(), "code": []string(nil), "steps": []change(nil), "loses": false, "cost": "", "problem": ""}
 	status := http.StatusOK
