@@ -1,12 +1,14 @@
 package admin_test
 
 import (
+	"fmt"
 	"image"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
 )
 
@@ -105,4 +107,23 @@ func TestLooksSchema(t *testing.T) {
 	none := startShop(t, nil, nil).open()
 	none.visit("/admin/schema")
 	none.looks("schema-none")
+}
+
+// TestSchemaLive: a page that is open while a migration runs shows when it is done.
+func TestSchemaLive(t *testing.T) {
+	t.Parallel()
+	now := legacy()
+	now.Indexes = []schema.Index{record.By("x")}
+	s := startShop(t, []schema.Collection{legacy()}, []schema.Collection{now})
+	c := s.open()
+	for i := range 8 {
+		all := map[string]string{}
+		for j := range 1000 {
+			all[fmt.Sprintf("r%d-%d", i, j)] = `{"x":1}`
+		}
+		s.put("legacy", all)
+	}
+	s.migrate("legacy")
+	c.visit("/admin/schema/legacy")
+	c.Until(`document.getElementById("work") === null && document.querySelector(".badge.well") !== null`)
 }

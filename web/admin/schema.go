@@ -37,6 +37,7 @@ type stored struct {
 	Live, Trash   uint64
 	Counted       bool // Live and Trash are known
 	Steps         []change
+	Cost          string   // of all steps, in words
 	State         []string // in words
 	Pending, Busy bool
 }
@@ -127,7 +128,8 @@ func (a *Admin) showSchema(c *web.Context, status int, problem error, losses []l
 		return err
 	}
 	for i := range pending {
-		pending[i].Steps = a.changes(&pending[i], pending[i].Migration.Steps)
+		p := &pending[i]
+		p.Steps, p.Cost = a.changes(p, p.Migration.Steps), a.workWords(p, p.Migration.Steps)
 	}
 	page, next := pageOf(all, c.Query("after").String())
 	if err := a.count(c, page); err != nil {
@@ -198,7 +200,7 @@ func (a *Admin) schemaOne(c *web.Context) error {
 
 // showCollection shows one collection. problem is why an action on it failed, losses are the records that would lose data by it.
 func (a *Admin) showCollection(c *web.Context, status int, s stored, problem error, losses []loss) error {
-	s.Steps = a.changes(&s, s.Migration.Steps)
+	s.Steps, s.Cost = a.changes(&s, s.Migration.Steps), a.workWords(&s, s.Migration.Steps)
 	var down []change
 	if s.Version > 0 {
 		back, _, err := a.o.Records.Plan(c, record.MigrateOptions{Collections: []string{s.Name}, Down: true, AllowLoss: true})
@@ -214,7 +216,7 @@ func (a *Admin) showCollection(c *web.Context, status int, s stored, problem err
 		return err
 	}
 	locals := web.Locals{
-		"title": s.Name, "s": s, "fields": a.fieldRows(s.Fields), "indexes": indexRows(s), "rules": ruleRows(s.Rules), "cost": a.workWords(&s, s.Migration.Steps),
+		"title": s.Name, "s": s, "fields": a.fieldRows(s.Fields), "indexes": indexRows(s), "rules": ruleRows(s.Rules),
 		"loses": losing(s.Steps), "down": down, "down_loses": losing(down), "tables": tables, "losses": losses, "looked": c.Query("losses").String() != "" && mayWrite(c),
 		"code": collectionCode(s.Collection), "problem": "", "types": schema.Types(),
 	}

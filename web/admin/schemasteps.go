@@ -65,6 +65,8 @@ func (a *Admin) costWords(s *stored, x schema.Step) string {
 		return a.text("Builds an index: each record is read and gets an entry.")
 	case x.Kind == schema.DropIndex:
 		return a.text("Deletes the entries of the index. Queries that use it read more records, or are refused.")
+	case x.Kind == schema.DropField && s.History.Off:
+		return a.text("Rewrites each record that has a value. The values are gone: this collection keeps no history.")
 	case x.Kind == schema.DropField:
 		return a.text("Rewrites each record that has a value. The values remain in the history only.")
 	case x.Rewrites():
