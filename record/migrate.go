@@ -25,6 +25,9 @@ type Migration struct {
 	Refused    string        `json:"refused,omitempty"` // why there are no steps to the other description
 	Place      Place         `json:"place,omitempty"`   // where the records are, "" if in keys; only of Migrations
 	Progress   *Progress     `json:"progress,omitempty"`
+
+	// Undefined reports that the program does not define the collection: it is only stored.
+	Undefined bool `json:"-"`
 }
 
 // Progress is the progress of the work that an earlier migration left.
@@ -33,6 +36,9 @@ type Progress struct {
 	Done   uint64   `json:"done"` // records
 	Of     uint64   `json:"of"`
 	Failed string   `json:"failed,omitempty"` // why it does not go on; the next migration begins it again
+
+	// Building are the names of the indexes that are not complete.
+	Building []string `json:"-"`
 }
 
 // Loss reports how many records would lose data in a step.
@@ -86,20 +92,20 @@ func (db *DB) Migrations(ctx context.Context) (all []Migration, err error) {
 
 // migrations returns the migrations that o selects.
 func (db *DB) migrations(tx engine.Tx, c *catalog, o MigrateOptions) (all []Migration, err error) {
-	targets := map[string]schema.Collection{}
+	targets, undefined := map[string]schema.Collection{}, map[string]bool{}
 	for _, k := range db.definitions() {
 		targets[k.Name] = k.Collection
 	}
 	for _, k := range c.all {
 		if _, ok := targets[k.Name]; !ok {
-			targets[k.Name] = k.Collection
+			targets[k.Name], undefined[k.Name] = k.Collection, true
 		}
 	}
 	for name, to := range targets {
 		if o.Collections != nil && !slices.Contains(o.Collections, name) {
 			continue
 		}
-		m := Migration{Collection: name}
+		m := Migration{Collection: name, Undefined: undefined[name]}
 		from := schema.Collection{}
 		if k := c.byName[name]; k != nil {
 			m.Version, from = k.Version, k.Collection.Collection
@@ -367,7 +373,7 @@ func addProgress(tx engine.Tx, c *catalog, all *[]Migration) error {
 		}
 		for _, x := range k.Stored() {
 			if !x.Ready {
-				p.What = append(p.What, "building the index "+x.Name)
+				p.What, p.Building = append(p.What, "building the index "+x.Name), append(p.Building, x.Name)
 			}
 		}
 		if w.Rewrite {

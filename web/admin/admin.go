@@ -52,7 +52,7 @@ const sessionsNamespace = ".admin"
 const policy = "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-//go:embed views assets
+//go:embed all:views assets
 var files embed.FS
 
 // Options of New. Store and Engine are required; a page whose part is nil is left out.
