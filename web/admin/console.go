@@ -159,7 +159,7 @@ func (a *Admin) run(c *web.Context, in typed) (*grid, error) {
 		}
 		return nil, err
 	}
-	result.Took = a.o.Now().Sub(begun)
+	result.Took = a.o.Now().Sub(begun).Round(roundTook)
 	return result, nil
 }
 

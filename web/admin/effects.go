@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"net/url"
 	"strings"
 	"time"
@@ -21,11 +22,14 @@ const (
 	effectsLimit = 5 * time.Second // until the change of a transaction has arrived
 )
 
+// roundTook is how exact times are that people read.
+const roundTook = 10 * time.Microsecond
+
 // effect is what a transaction did to one key or record.
 type effect struct {
-	What          string // for people
-	Kind          string // key or record
-	Link          string // its page
+	What          string       // for people
+	Kind          string       // key or record
+	Link          template.URL // its page
 	Before, After string
 	Had, Has      bool // a value before, and after
 }
@@ -97,6 +101,7 @@ func diffLines(old, now []string) []diffLine {
 type effects struct {
 	All    []effect
 	Others int    // writes that are not named: those of Skerry's own keys, and those beyond maxEffects
+	Schema bool   // the description of a collection has changed, so that records are not named
 	Fault  string // why they are not known
 }
 
@@ -111,7 +116,7 @@ func (a *Admin) withEffects(ctx context.Context, fn func(engine.Tx) error, took 
 			at = tx.Now()
 			return fn(tx)
 		})
-		*took = a.o.Now().Sub(begun)
+		*took = a.o.Now().Sub(begun).Round(roundTook)
 		return err
 	}
 	promises := a.o.Engine.Promises()
@@ -187,16 +192,13 @@ func (a *Admin) compare(ctx context.Context, before engine.Tx, c engine.Change) 
 	if a.o.Records == nil {
 		return out
 	}
-	known := a.o.Records.Touched(c, func(collection, id string) {
+	out.Schema = a.o.Records.Touched(c, func(collection, id string) {
 		if len(out.All) == maxEffects {
 			out.Others++
 			return
 		}
 		out.All = append(out.All, a.recordEffect(ctx, before, collection, id))
 	})
-	if known {
-		out.Others++
-	}
 	return out
 }
 
@@ -222,7 +224,7 @@ func expiresText(e kv.Entry) string {
 }
 
 func (a *Admin) recordEffect(ctx context.Context, before engine.Tx, collection, id string) effect {
-	f := effect{What: collection + "/" + id, Kind: "record", Link: "/records/" + url.PathEscape(collection) + "/" + url.PathEscape(id)}
+	f := effect{What: collection + "/" + id, Kind: "record", Link: template.URL("/records/" + url.PathEscape(collection) + "/" + url.PathEscape(id))}
 	if tx, err := a.o.Records.In(before, record.Program()); err == nil {
 		f.Before, f.Had = recordText(tx, collection, id)
 	}

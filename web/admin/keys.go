@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"encoding/base64"
+	"html/template"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -59,8 +60,9 @@ func bytesOf(get func(string) web.Value, name string) ([]byte, error) {
 // in64 returns bytes as addresses and forms have them.
 func in64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// keyAddress returns the query of an address that names a space and bytes: as text if that is readable.
-func keyAddress(space uint8, name string, b []byte) string {
+// keyAddress returns the query of an address that names a space and bytes: as text if that is readable. Views must not escape
+// it once more.
+func keyAddress(space uint8, name string, b []byte) template.URL {
 	q := "space=" + strconv.Itoa(int(space))
 	switch _, escaped := keyText(b); {
 	case len(b) == 0:
@@ -69,7 +71,7 @@ func keyAddress(space uint8, name string, b []byte) string {
 	default:
 		q += "&" + name + "=" + url.QueryEscape(string(b))
 	}
-	return q
+	return template.URL(q)
 }
 
 // keyText returns a key for people, and whether it has escapes: of bytes that are no text, and of what cannot be seen.
@@ -99,7 +101,7 @@ func readable(b []byte, also string) bool {
 type keyLine struct {
 	Text    string
 	Escaped bool
-	Query   string // of its address
+	Query   template.URL // of its address
 	Group   bool
 	Count   int  // keys of a group
 	AtLeast bool // there may be more
@@ -198,7 +200,10 @@ func (k *keyTree) close(atLeast bool) {
 }
 
 // crumb is a part of a prefix, with the address of all keys below it.
-type crumb struct{ Text, Query string }
+type crumb struct {
+	Text  string
+	Query template.URL
+}
 
 // maxCrumbs bounds the parts of a prefix that are links of their own.
 const maxCrumbs = 30
@@ -250,13 +255,13 @@ func (a *Admin) keysPage(c *web.Context) error {
 		tree.lines[i].Left = a.left(tree.now, l.Expires)
 	}
 	prefixText, escaped := keyText(tree.prefix)
-	next := ""
+	next := template.URL("")
 	if tree.next != nil {
-		next = keyAddress(space, "prefix", tree.prefix) + "&from64=" + in64(tree.next)
+		next = keyAddress(space, "prefix", tree.prefix) + template.URL("&from64="+in64(tree.next))
 	}
 	return a.show(c, http.StatusOK, "keys", web.Locals{
 		"title": a.text("Keys"), "space": space, "last_space": keyspace.LastApplication, "total": total, "prefix_text": prefixText, "prefix_escaped": escaped,
-		"prefix64": in64(tree.prefix), "prefix_query": keyAddress(space, "prefix", tree.prefix), "crumbs": crumbs(space, tree.prefix), "lines": tree.lines,
+		"prefix_query": keyAddress(space, "prefix", tree.prefix), "crumbs": crumbs(space, tree.prefix), "lines": tree.lines,
 		"next_page": next, "later": len(from) > len(tree.prefix), "watches": a.hasFeed(),
 	})
 }

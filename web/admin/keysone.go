@@ -244,7 +244,7 @@ func (a *Admin) keySet(c *web.Context) error {
 		})
 	}
 	if err == nil {
-		return a.done(c, "/keys/one?"+keyAddress(k.space, "key", k.key), "saved")
+		return a.done(c, "/keys/one?"+string(keyAddress(k.space, "key", k.key)), "saved")
 	}
 	return a.keyRefused(c, k, err)
 }
@@ -266,7 +266,7 @@ func (a *Admin) keyDelete(c *web.Context) error {
 	if err != nil {
 		return a.keyRefused(c, k, err)
 	}
-	return a.done(c, "/keys?"+keyAddress(k.space, "prefix", k.key[:bytes.LastIndexAny(k.key, keySeparators)+1]), "deleted")
+	return a.done(c, "/keys?"+string(keyAddress(k.space, "prefix", k.key[:bytes.LastIndexAny(k.key, keySeparators)+1])), "deleted")
 }
 
 // keyRefused shows a form again with what is wrong. After a conflict it shows the value that is there now too, and saving again

@@ -69,9 +69,9 @@ func (a *Admin) showPrefix(c *web.Context, status int, space uint8, prefix []byt
 	if err != nil {
 		return err
 	}
-	text, escaped := keyText(prefix)
+	text, _ := keyText(prefix)
 	return a.show(c, status, "keysprefix", web.Locals{
-		"title": a.text("Delete keys"), "space": space, "prefix64": in64(prefix), "prefix_text": text, "prefix_escaped": escaped,
+		"title": a.text("Delete keys"), "space": space, "prefix64": in64(prefix), "prefix_text": text,
 		"prefix_query": keyAddress(space, "prefix", prefix), "dry": d, "most": maxPrefixKeys, "at_once": deleteAtOnce, "problem": problem,
 	})
 }
@@ -104,9 +104,9 @@ func (a *Admin) keyPrefixDelete(c *web.Context) error {
 		return err
 	}
 	if deleted == maxPrefixKeys {
-		return a.done(c, "/keys/prefix?"+keyAddress(space, "prefix", prefix), "deleted") // and so on
+		return a.done(c, "/keys/prefix?"+string(keyAddress(space, "prefix", prefix)), "deleted") // and so on
 	}
-	return a.done(c, "/keys?"+keyAddress(space, "prefix", prefix), "deleted")
+	return a.done(c, "/keys?"+string(keyAddress(space, "prefix", prefix)), "deleted")
 }
 
 // deletePrefix deletes at most maxPrefixKeys keys with a prefix whose revision is at most until.
@@ -167,7 +167,7 @@ type keyEvent struct {
 
 func newKeyEvent(e kv.Event) keyEvent {
 	text, _ := keyText(e.Key)
-	out := keyEvent{At: e.Time.UnixMilli(), Key: shorten(text, maxKeyShown), Query: keyAddress(e.Space, "key", e.Key), Deleted: e.Deleted}
+	out := keyEvent{At: e.Time.UnixMilli(), Key: shorten(text, maxKeyShown), Query: string(keyAddress(e.Space, "key", e.Key)), Deleted: e.Deleted}
 	if e.Deleted {
 		return out
 	}

@@ -55,7 +55,7 @@ func (a *Admin) procedures(c *web.Context) error {
 	}
 	now, _ := a.samples.newest()
 	return a.show(c, http.StatusOK, "procedures", web.Locals{
-		"title": a.text("Procedures"), "lines": lines, "next_name": next, "find": find, "from": from, "totals": totals, "rate": now.Calls, "count": len(all),
+		"title": a.text("Procedures"), "lines": lines, "next_name": next, "find": find, "totals": totals, "rate": now.Calls, "count": len(all),
 	})
 }
 
@@ -308,7 +308,7 @@ func (a *Admin) call(c *web.Context, s proc.Schema, args []byte) outcome {
 			result, err = call.AppendJSON(result[:0])
 			return err
 		})
-		out.Took = a.o.Now().Sub(begun)
+		out.Took = a.o.Now().Sub(begun).Round(roundTook)
 	} else {
 		out.Changes, out.err = a.withEffects(c, func(tx engine.Tx) error {
 			if err := call.Run(tx); err != nil {
