@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	maxConsoleText  = 64 << 10         // bytes of what is run
-	maxConsoleRows  = 200              // rows of a result
-	maxConsoleBytes = 512 << 10        // bytes of a result
-	maxConsoleCell  = 1000             // bytes of one cell
-	maxConsoleCols  = 40               // columns of a result
-	maxConsoleTime  = 10 * time.Second // that one run takes
-	maxCollections  = 1000             // collections in the choice
+	maxConsoleText        = 64 << 10         // bytes of what is run
+	maxConsoleRows        = 200              // rows of a result
+	maxConsoleBytes       = 512 << 10        // bytes of a result
+	maxConsoleCell        = 1000             // bytes of one cell
+	maxConsoleCols        = 40               // columns of a result
+	maxConsoleTime        = 10 * time.Second // that one run takes
+	maxConsoleCollections = 1000             // collections in the choice
 )
 
 // Languages of the console. In addresses and in what browsers keep.
@@ -42,8 +42,8 @@ func (a *Admin) addConsole(g *web.Group) {
 	g.Post("/console", a.consoleRun)
 }
 
-// grid is a result of the console: a table, or text.
-type grid struct {
+// consoleGrid is a result of the console: a table, or text.
+type consoleGrid struct {
 	Columns []string
 	Rows    [][]string
 	Text    string // instead of a table
@@ -55,7 +55,7 @@ type grid struct {
 }
 
 // add adds a row, unless the result is full.
-func (g *grid) add(cells ...string) bool {
+func (g *consoleGrid) add(cells ...string) bool {
 	if len(g.Rows) == maxConsoleRows || g.bytes > maxConsoleBytes {
 		return false
 	}
@@ -67,8 +67,8 @@ func (g *grid) add(cells ...string) bool {
 	return true
 }
 
-// typed is what a person has typed into the console.
-type typed struct {
+// consoleInput is what a person has typed into the console.
+type consoleInput struct {
 	Lang, Text       string
 	Collection, Sort string // of a filter
 	Space            uint8  // of keys
@@ -77,21 +77,21 @@ type typed struct {
 	Problem          string
 }
 
-// placed is an error at a place of the text.
-type placed struct {
+// placedError is an error at a place of the text.
+type placedError struct {
 	pos int // in bytes
 	err error
 }
 
-func (p *placed) Error() string { return p.err.Error() }
-func (p *placed) Unwrap() error { return p.err }
+func (p *placedError) Error() string { return p.err.Error() }
+func (p *placedError) Unwrap() error { return p.err }
 
 // errWrites refuses what may change something.
 var errWrites = engine.Errorf(engine.CodeReadOnly, "this changes data, and changes are not allowed: tick “Allow changes” to run it")
 
-// readTyped returns what a request asks for.
-func readTyped(get func(string) web.Value) (in typed, err error) {
-	in = typed{Lang: get("lang").Or(langKeys).String(), Collection: get("collection").String(), Sort: get("sort").String(), Write: get("write").String() == "1"}
+// readConsoleInput returns what a request asks for.
+func readConsoleInput(get func(string) web.Value) (in consoleInput, err error) {
+	in = consoleInput{Lang: get("lang").Or(langKeys).String(), Collection: get("collection").String(), Sort: get("sort").String(), Write: get("write").String() == "1"}
 	in.Text = strings.ReplaceAll(get("text").String(), "\r\n", "\n")
 	if len(in.Text) > maxConsoleText {
 		in.Text = in.Text[:maxConsoleText]
@@ -103,7 +103,7 @@ func readTyped(get func(string) web.Value) (in typed, err error) {
 
 // console shows the console, and runs what only reads.
 func (a *Admin) console(c *web.Context) error {
-	in, err := readTyped(c.Query)
+	in, err := readConsoleInput(c.Query)
 	if err != nil {
 		return a.showConsole(c, in, nil, err)
 	}
@@ -117,7 +117,7 @@ func (a *Admin) console(c *web.Context) error {
 
 // consoleRun runs what a superadmin has typed. Without “Allow changes” it only reads.
 func (a *Admin) consoleRun(c *web.Context) error {
-	in, err := readTyped(c.Form)
+	in, err := readConsoleInput(c.Form)
 	if err != nil {
 		return a.showConsole(c, in, nil, err)
 	}
@@ -125,7 +125,7 @@ func (a *Admin) consoleRun(c *web.Context) error {
 		result, err := a.run(c, in)
 		return a.showConsole(c, in, result, err)
 	}
-	var result *grid
+	var result *consoleGrid
 	err = a.act(c, "console.run", in.Lang, in.Text, func() (err error) {
 		result, err = a.run(c, in)
 		return err
@@ -134,14 +134,14 @@ func (a *Admin) consoleRun(c *web.Context) error {
 }
 
 // run runs what was typed.
-func (a *Admin) run(c *web.Context, in typed) (*grid, error) {
+func (a *Admin) run(c *web.Context, in consoleInput) (*consoleGrid, error) {
 	ctx, cancel := context.WithTimeout(c, maxConsoleTime)
 	defer cancel()
 	if strings.TrimSpace(in.Text) == "" && in.Lang != langFilter {
 		return nil, engine.Errorf(engine.CodeInvalid, "there is nothing to run")
 	}
 	begun := a.o.Now()
-	var result *grid
+	var result *consoleGrid
 	var err error
 	switch {
 	case in.Lang == langFilter && a.hasRecords():
@@ -163,7 +163,7 @@ func (a *Admin) run(c *web.Context, in typed) (*grid, error) {
 	return result, nil
 }
 
-func (a *Admin) showConsole(c *web.Context, in typed, result *grid, err error) error {
+func (a *Admin) showConsole(c *web.Context, in consoleInput, result *consoleGrid, err error) error {
 	status := http.StatusOK
 	if err != nil {
 		if engine.CodeOf(err) == engine.CodeInternal && placeOf(err) < 0 {
@@ -173,7 +173,7 @@ func (a *Admin) showConsole(c *web.Context, in typed, result *grid, err error) e
 		in.Problem = c.Detail(err)
 		if pos := placeOf(err); pos >= 0 {
 			in.Problem = err.Error()
-			in.Marked, in.MarkLine = mark(in.Text, pos)
+			in.Marked, in.MarkLine = markPlace(in.Text, pos)
 		}
 	}
 	var names []string
@@ -182,7 +182,7 @@ func (a *Admin) showConsole(c *web.Context, in typed, result *grid, err error) e
 		if err != nil {
 			return err
 		}
-		for _, one := range all[:min(len(all), maxCollections)] {
+		for _, one := range all[:min(len(all), maxConsoleCollections)] {
 			names = append(names, one.Name)
 		}
 	}
@@ -194,7 +194,7 @@ func (a *Admin) showConsole(c *web.Context, in typed, result *grid, err error) e
 
 // placeOf returns the place of an error in the text, in bytes, or -1.
 func placeOf(err error) int {
-	if p, ok := errors.AsType[*placed](err); ok {
+	if p, ok := errors.AsType[*placedError](err); ok {
 		return p.pos
 	}
 	if p, ok := errors.AsType[*gremlin.SyntaxError](err); ok {
@@ -215,8 +215,8 @@ func placeOf(err error) int {
 // maxMarked bounds the characters beside a mark.
 const maxMarked = 60
 
-// mark returns the line of a text that has the byte at pos, cut around it, and a second line with a mark under the character.
-func mark(text string, pos int) (line, under string) {
+// markPlace returns the line of a text that has the byte at pos, cut around it, and a second line with a mark under the character.
+func markPlace(text string, pos int) (line, under string) {
 	pos = min(max(pos, 0), len(text))
 	begin := strings.LastIndexByte(text[:pos], '\n') + 1
 	end := len(text)
@@ -234,7 +234,7 @@ func mark(text string, pos int) (line, under string) {
 }
 
 // runFilter finds records by the filter language.
-func (a *Admin) runFilter(ctx context.Context, in typed) (*grid, error) {
+func (a *Admin) runFilter(ctx context.Context, in consoleInput) (*consoleGrid, error) {
 	if in.Collection == "" {
 		return nil, engine.Errorf(engine.CodeInvalid, "choose a collection")
 	}
@@ -245,9 +245,9 @@ func (a *Admin) runFilter(ctx context.Context, in typed) (*grid, error) {
 	if in.Sort != "" {
 		params.Set("sort", in.Sort)
 	}
-	var out *grid
+	var out *consoleGrid
 	_, err := a.o.Records.View(ctx, engine.Read{}, record.Program(), func(tx *record.Tx) error {
-		out = &grid{}
+		out = &consoleGrid{}
 		q, err := tx.ParseQuery(in.Collection, params)
 		if err != nil {
 			return err
@@ -264,9 +264,9 @@ func (a *Admin) runFilter(ctx context.Context, in typed) (*grid, error) {
 		if page.Next != "" {
 			out.Cut = a.text("There are more records. Only the first %d are shown.", len(page.Items))
 		}
-		var items [][]member
+		var items [][]consoleMember
 		for i := range page.Items {
-			m, err := members(page.AppendItem(nil, i))
+			m, err := consoleMembers(page.AppendItem(nil, i))
 			if err != nil {
 				return err
 			}
@@ -278,11 +278,11 @@ func (a *Admin) runFilter(ctx context.Context, in typed) (*grid, error) {
 	return out, err
 }
 
-// member is a member of a JSON object.
-type member struct{ name, text string }
+// consoleMember is a member of a JSON object.
+type consoleMember struct{ name, text string }
 
-// members returns the members of an object in order; those of the member data are among them.
-func members(object []byte) (all []member, err error) {
+// consoleMembers returns the members of an object in order; those of the member data are among them.
+func consoleMembers(object []byte) (all []consoleMember, err error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if _, err := d.Token(); err != nil {
 		return nil, err
@@ -301,20 +301,20 @@ func members(object []byte) (all []member, err error) {
 			text = isText
 		}
 		if name == "data" && v[0] == '{' {
-			inner, err := members(v)
+			inner, err := consoleMembers(v)
 			if err != nil {
 				return nil, err
 			}
 			all = append(all, inner...)
 			continue
 		}
-		all = append(all, member{name.(string), text})
+		all = append(all, consoleMember{name.(string), text})
 	}
 	return all, nil
 }
 
 // fill makes a table of objects.
-func (g *grid) fill(a *Admin, items [][]member) {
+func (g *consoleGrid) fill(a *Admin, items [][]consoleMember) {
 	at := map[string]int{}
 	for _, item := range items {
 		for _, m := range item {
@@ -338,8 +338,8 @@ func (g *grid) fill(a *Admin, items [][]member) {
 	}
 }
 
-// graphName returns the graph of a source.
-func graphName(source string) string {
+// graphOfSource returns the graph of a source.
+func graphOfSource(source string) string {
 	if source == "" {
 		return graph.Default
 	}

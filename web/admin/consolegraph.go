@@ -25,7 +25,7 @@ const (
 var errEnough = errors.New("enough")
 
 // runGremlin runs a traversal.
-func (a *Admin) runGremlin(ctx context.Context, in typed) (*grid, error) {
+func (a *Admin) runGremlin(ctx context.Context, in consoleInput) (*consoleGrid, error) {
 	q, err := gremlin.Parse(in.Text, nil)
 	if err != nil {
 		return nil, invalidText(err)
@@ -38,25 +38,25 @@ func (a *Admin) runGremlin(ctx context.Context, in typed) (*grid, error) {
 		return nil, invalidText(err)
 	}
 	if q.End == "explain" {
-		return &grid{Text: plan.Explain()}, nil
+		return &consoleGrid{Text: plan.Explain()}, nil
 	}
 	if plan.Writes() && !in.Write {
 		return nil, errWrites
 	}
-	out := &grid{}
+	out := &consoleGrid{}
 	carry := func(tx *graph.Tx) error {
-		*out = grid{Columns: []string{"result", "times"}, Plan: plan.Explain(), Changes: plan.Writes()}
+		*out = consoleGrid{Columns: []string{"result", "times"}, Plan: plan.Explain(), Changes: plan.Writes()}
 		return a.traverse(ctx, plan, tx, q, out)
 	}
 	if plan.Writes() {
-		_, err = a.o.Graphs.Update(ctx, graphName(q.Source), func(tx *graph.Tx) error {
+		_, err = a.o.Graphs.Update(ctx, graphOfSource(q.Source), func(tx *graph.Tx) error {
 			if err := carry(tx); err != nil {
 				return err
 			}
 			return plan.AtEnd(tx.Complete())
 		})
 	} else {
-		_, err = a.o.Graphs.View(ctx, engine.Read{}, graphName(q.Source), carry)
+		_, err = a.o.Graphs.View(ctx, engine.Read{}, graphOfSource(q.Source), carry)
 	}
 	if err != nil {
 		return nil, invalidText(err)
@@ -67,7 +67,7 @@ func (a *Admin) runGremlin(ctx context.Context, in typed) (*grid, error) {
 // invalidText returns an error of a text with a code, as such errors have none.
 func invalidText(err error) error {
 	if pos := placeOf(err); pos >= 0 {
-		return &placed{pos, err}
+		return &placedError{pos, err}
 	}
 	if _, ok := errors.AsType[*traversal.StepError](err); ok && engine.CodeOf(err) == engine.CodeInternal {
 		return engine.Errorf(engine.CodeInvalid, "%w", err)
@@ -76,7 +76,7 @@ func invalidText(err error) error {
 }
 
 // traverse runs a plan until the result is full. One that writes runs to its end.
-func (a *Admin) traverse(ctx context.Context, plan *traversal.Plan, tx *graph.Tx, q *gremlin.Query, out *grid) error {
+func (a *Admin) traverse(ctx context.Context, plan *traversal.Plan, tx *graph.Tx, q *gremlin.Query, out *consoleGrid) error {
 	err := plan.Run(ctx, tx, traversal.Options{MaxHeld: maxGraphHeld}, func(v any, bulk int64) error {
 		if q.End == "iterate" || out.Cut != "" {
 			return nil
@@ -89,7 +89,7 @@ func (a *Admin) traverse(ctx context.Context, plan *traversal.Plan, tx *graph.Tx
 		if err != nil {
 			return err
 		}
-		text, err := json.Marshal(plain(d, 0))
+		text, err := json.Marshal(plainValue(d, 0))
 		if err != nil {
 			return fmt.Errorf("encode a result: %w", err)
 		}
@@ -108,23 +108,23 @@ func (a *Admin) traverse(ctx context.Context, plan *traversal.Plan, tx *graph.Tx
 	return err
 }
 
-// pair is a member of an object whose order matters.
-type pair struct {
+// orderedMember is a member of an object whose order matters.
+type orderedMember struct {
 	name string
 	val  any
 }
 
-// object is a JSON object with its members in order.
-type object []pair
+// orderedObject is a JSON object with its members in order.
+type orderedObject []orderedMember
 
 // MarshalJSON implements json.Marshaler.
-func (o object) MarshalJSON() ([]byte, error) {
+func (o orderedObject) MarshalJSON() ([]byte, error) {
 	b := []byte("{")
 	for i, p := range o {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(b, jsonText(p.name)...), ':')
+		b = append(append(b, jsonString(p.name)...), ':')
 		text, err := json.Marshal(p.val)
 		if err != nil {
 			return nil, err
@@ -134,8 +134,8 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// plain returns a value of a graph as one that JSON has; what JSON lacks is text.
-func plain(v any, depth int) any {
+// plainValue returns a value of a graph as one that JSON has; what JSON lacks is text.
+func plainValue(v any, depth int) any {
 	if depth > maxGraphDepth {
 		return "…"
 	}
@@ -145,7 +145,7 @@ func plain(v any, depth int) any {
 			if i == maxGraphItems {
 				return append(out, "…")
 			}
-			out = append(out, plain(x, depth+1))
+			out = append(out, plainValue(x, depth+1))
 		}
 		return out
 	}
@@ -166,49 +166,49 @@ func plain(v any, depth int) any {
 	case *value.Path:
 		return list(v.Objects)
 	case *value.Map:
-		out := object{}
+		out := orderedObject{}
 		for i, e := range v.Entries() {
 			if i == maxGraphItems {
-				out = append(out, pair{"…", nil})
+				out = append(out, orderedMember{"…", nil})
 				break
 			}
-			out = append(out, pair{value.Text(e.Key), plain(e.Val, depth+1)})
+			out = append(out, orderedMember{value.Text(e.Key), plainValue(e.Val, depth+1)})
 		}
 		return out
 	case *value.Vertex:
-		out := object{{"id", plain(v.ID, depth+1)}, {"label", v.Label}}
+		out := orderedObject{{"id", plainValue(v.ID, depth+1)}, {"label", v.Label}}
 		for i, p := range v.Properties {
 			if i == maxGraphItems {
 				break
 			}
-			out = append(out, pair{p.Key, plain(p.Val, depth+1)})
+			out = append(out, orderedMember{p.Key, plainValue(p.Val, depth+1)})
 		}
 		return out
 	case *value.Edge:
-		out := object{{"id", plain(v.ID, depth+1)}, {"label", v.Label}, {"from", endOf(v.Out)}, {"to", endOf(v.In)}}
+		out := orderedObject{{"id", plainValue(v.ID, depth+1)}, {"label", v.Label}, {"from", edgeEnd(v.Out)}, {"to", edgeEnd(v.In)}}
 		for i, p := range v.Properties {
 			if i == maxGraphItems {
 				break
 			}
-			out = append(out, pair{p.Key, plain(p.Val, depth+1)})
+			out = append(out, orderedMember{p.Key, plainValue(p.Val, depth+1)})
 		}
 		return out
 	case *value.VertexProperty:
-		return object{{v.Key, plain(v.Val, depth+1)}}
+		return orderedObject{{v.Key, plainValue(v.Val, depth+1)}}
 	case *value.Property:
-		return object{{v.Key, plain(v.Val, depth+1)}}
+		return orderedObject{{v.Key, plainValue(v.Val, depth+1)}}
 	case time.Time:
 		return v.Format(time.RFC3339Nano)
 	}
 	return shorten(value.Text(v), maxConsoleCell)
 }
 
-// endOf returns the id of a vertex at the end of an edge.
-func endOf(v *value.Vertex) any {
+// edgeEnd returns the id of a vertex at the end of an edge.
+func edgeEnd(v *value.Vertex) any {
 	if v == nil {
 		return nil
 	}
-	return plain(v.ID, maxGraphDepth)
+	return plainValue(v.ID, maxGraphDepth)
 }
 
 // profileText returns what profile() measured, a step a line.

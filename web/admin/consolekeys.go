@@ -20,7 +20,7 @@ type keyCommand struct {
 	Name, Args, Text string
 	least, most      int // words after the name; most < 0: any number
 	Writes           bool
-	run              func(t *kv.Tx, g *grid, w []string) error
+	run              func(t *kv.Tx, g *consoleGrid, w []string) error
 }
 
 // keyCommands returns all commands.
@@ -44,15 +44,15 @@ func keyCommands() []keyCommand {
 	}
 }
 
-// word is a word of a command, and where it begins in the text.
-type word struct {
+// keyWord is a word of a command, and where it begins in the text.
+type keyWord struct {
 	text string
 	pos  int
 }
 
 // wordsOf splits a line into words: separated by spaces, or in quotes, with the escapes of Go's strings between double ones.
-func wordsOf(line string, at int) ([]word, error) {
-	var all []word
+func wordsOf(line string, at int) ([]keyWord, error) {
+	var all []keyWord
 	for i := 0; i < len(line); {
 		switch c := line[i]; {
 		case c == ' ' || c == '\t':
@@ -60,43 +60,43 @@ func wordsOf(line string, at int) ([]word, error) {
 		case c == '"':
 			quoted, err := strconv.QuotedPrefix(line[i:])
 			if err != nil {
-				return nil, &placed{at + i, engine.Errorf(engine.CodeInvalid, "this quoted text does not end, or has an escape that does not exist")}
+				return nil, &placedError{at + i, engine.Errorf(engine.CodeInvalid, "this quoted text does not end, or has an escape that does not exist")}
 			}
 			text, err := strconv.Unquote(quoted)
 			if err != nil {
-				return nil, &placed{at + i, engine.Errorf(engine.CodeInvalid, "this quoted text has an escape that does not exist")}
+				return nil, &placedError{at + i, engine.Errorf(engine.CodeInvalid, "this quoted text has an escape that does not exist")}
 			}
-			all = append(all, word{text, at + i})
+			all = append(all, keyWord{text, at + i})
 			i += len(quoted)
 		case c == '\'':
 			end := strings.IndexByte(line[i+1:], '\'')
 			if end < 0 {
-				return nil, &placed{at + i, engine.Errorf(engine.CodeInvalid, "this quoted text does not end")}
+				return nil, &placedError{at + i, engine.Errorf(engine.CodeInvalid, "this quoted text does not end")}
 			}
-			all = append(all, word{line[i+1 : i+1+end], at + i})
+			all = append(all, keyWord{line[i+1 : i+1+end], at + i})
 			i += end + 2
 		default:
 			end := i
 			for end < len(line) && line[end] != ' ' && line[end] != '\t' {
 				end++
 			}
-			all = append(all, word{line[i:end], at + i})
+			all = append(all, keyWord{line[i:end], at + i})
 			i = end
 		}
 	}
 	return all, nil
 }
 
-// step is a command with its words.
-type step struct {
+// keyStep is a command with its words.
+type keyStep struct {
 	command keyCommand
 	words   []string
 	pos     int
 }
 
 // stepsOf reads the commands of a text, one a line.
-func stepsOf(text string) ([]step, error) {
-	var all []step
+func stepsOf(text string) ([]keyStep, error) {
+	var all []keyStep
 	at := 0
 	for line := range strings.SplitSeq(text, "\n") {
 		words, err := wordsOf(line, at)
@@ -109,7 +109,7 @@ func stepsOf(text string) ([]step, error) {
 				return nil, err
 			}
 			if all = append(all, s); len(all) > maxCommands {
-				return nil, &placed{at, engine.Errorf(engine.CodeLimit, "at most %d commands run at once", maxCommands)}
+				return nil, &placedError{at, engine.Errorf(engine.CodeLimit, "at most %d commands run at once", maxCommands)}
 			}
 		}
 		at += len(line) + 1
@@ -120,7 +120,7 @@ func stepsOf(text string) ([]step, error) {
 	return all, nil
 }
 
-func stepOf(words []word) (step, error) {
+func stepOf(words []keyWord) (keyStep, error) {
 	for _, c := range keyCommands() {
 		if !strings.EqualFold(c.Name, words[0].text) {
 			continue
@@ -128,22 +128,22 @@ func stepOf(words []word) (step, error) {
 		n := len(words) - 1
 		if n < c.least {
 			last := words[n]
-			return step{}, &placed{last.pos + len(last.text), engine.Errorf(engine.CodeInvalid, "too few arguments: %s %s", c.Name, c.Args)}
+			return keyStep{}, &placedError{last.pos + len(last.text), engine.Errorf(engine.CodeInvalid, "too few arguments: %s %s", c.Name, c.Args)}
 		}
 		if c.most >= 0 && n > c.most {
-			return step{}, &placed{words[c.most+1].pos, engine.Errorf(engine.CodeInvalid, "too many arguments: %s %s", c.Name, c.Args)}
+			return keyStep{}, &placedError{words[c.most+1].pos, engine.Errorf(engine.CodeInvalid, "too many arguments: %s %s", c.Name, c.Args)}
 		}
-		s := step{command: c, pos: words[0].pos}
+		s := keyStep{command: c, pos: words[0].pos}
 		for _, w := range words[1:] {
 			s.words = append(s.words, w.text)
 		}
 		return s, nil
 	}
-	return step{}, &placed{words[0].pos, engine.Errorf(engine.CodeInvalid, "there is no command %q here; the list of commands is below", shorten(words[0].text, 40))}
+	return keyStep{}, &placedError{words[0].pos, engine.Errorf(engine.CodeInvalid, "there is no command %q here; the list of commands is below", shorten(words[0].text, 40))}
 }
 
 // runKeys runs commands in one transaction.
-func (a *Admin) runKeys(ctx context.Context, in typed) (*grid, error) {
+func (a *Admin) runKeys(ctx context.Context, in consoleInput) (*consoleGrid, error) {
 	steps, err := stepsOf(in.Text)
 	if err != nil {
 		return nil, err
@@ -151,13 +151,13 @@ func (a *Admin) runKeys(ctx context.Context, in typed) (*grid, error) {
 	writes := false
 	for _, s := range steps {
 		if s.command.Writes && !in.Write {
-			return nil, &placed{s.pos, errWrites}
+			return nil, &placedError{s.pos, errWrites}
 		}
 		writes = writes || s.command.Writes
 	}
-	out := &grid{}
+	out := &consoleGrid{}
 	fn := func(t *kv.Tx) error {
-		*out = grid{Columns: []string{"command", "key", "value"}, Changes: writes}
+		*out = consoleGrid{Columns: []string{"command", "key", "value"}, Changes: writes}
 		for _, s := range steps {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -166,7 +166,7 @@ func (a *Admin) runKeys(ctx context.Context, in typed) (*grid, error) {
 				if engine.CodeOf(err) == engine.CodeInternal {
 					return err
 				}
-				return &placed{s.pos, err}
+				return &placedError{s.pos, err}
 			}
 		}
 		return nil
@@ -182,7 +182,7 @@ func (a *Admin) runKeys(ctx context.Context, in typed) (*grid, error) {
 	return out, nil
 }
 
-func runGet(t *kv.Tx, g *grid, w []string) error {
+func runGet(t *kv.Tx, g *consoleGrid, w []string) error {
 	for _, key := range w {
 		e, ok, err := t.Get([]byte(key))
 		if err != nil {
@@ -201,7 +201,7 @@ func valueOr(e kv.Entry, ok bool) string {
 	return valuePreview(e.Val, maxConsoleCell)
 }
 
-func runExists(t *kv.Tx, g *grid, w []string) error {
+func runExists(t *kv.Tx, g *consoleGrid, w []string) error {
 	n := 0
 	for _, key := range w {
 		_, ok, err := t.Get([]byte(key))
@@ -216,13 +216,13 @@ func runExists(t *kv.Tx, g *grid, w []string) error {
 	return nil
 }
 
-func runStrlen(t *kv.Tx, g *grid, w []string) error {
+func runStrlen(t *kv.Tx, g *consoleGrid, w []string) error {
 	e, _, err := t.Get([]byte(w[0]))
 	g.add("STRLEN", w[0], strconv.Itoa(len(e.Val)))
 	return err
 }
 
-func runTTL(t *kv.Tx, g *grid, w []string) error {
+func runTTL(t *kv.Tx, g *consoleGrid, w []string) error {
 	e, ok, err := t.Get([]byte(w[0]))
 	text := "-2"
 	switch {
@@ -235,13 +235,13 @@ func runTTL(t *kv.Tx, g *grid, w []string) error {
 	return err
 }
 
-func runSize(t *kv.Tx, g *grid, _ []string) error {
+func runSize(t *kv.Tx, g *consoleGrid, _ []string) error {
 	n, err := t.Count()
 	g.add("DBSIZE", "", strconv.Itoa(n))
 	return err
 }
 
-func runScan(t *kv.Tx, g *grid, w []string) error {
+func runScan(t *kv.Tx, g *consoleGrid, w []string) error {
 	var prefix, after []byte
 	if len(w) > 0 {
 		prefix = []byte(strings.TrimSuffix(w[0], "*"))
@@ -269,7 +269,7 @@ func runScan(t *kv.Tx, g *grid, w []string) error {
 	return nil
 }
 
-func runSet(t *kv.Tx, g *grid, w []string) error {
+func runSet(t *kv.Tx, g *consoleGrid, w []string) error {
 	var o kv.SetOptions
 	for i := 2; i < len(w); i++ {
 		switch strings.ToUpper(w[i]) {
@@ -304,7 +304,7 @@ func runSet(t *kv.Tx, g *grid, w []string) error {
 	return nil
 }
 
-func runDel(t *kv.Tx, g *grid, w []string) error {
+func runDel(t *kv.Tx, g *consoleGrid, w []string) error {
 	n := 0
 	for _, key := range w {
 		had, err := t.Delete([]byte(key))
@@ -320,8 +320,8 @@ func runDel(t *kv.Tx, g *grid, w []string) error {
 }
 
 // runAdd returns a command that adds its number, or 1, times sign.
-func runAdd(sign int64) func(*kv.Tx, *grid, []string) error {
-	return func(t *kv.Tx, g *grid, w []string) error {
+func runAdd(sign int64) func(*kv.Tx, *consoleGrid, []string) error {
+	return func(t *kv.Tx, g *consoleGrid, w []string) error {
 		delta := int64(1)
 		if len(w) > 1 {
 			n, err := strconv.ParseInt(w[1], 10, 64)
@@ -345,7 +345,7 @@ func runAdd(sign int64) func(*kv.Tx, *grid, []string) error {
 	}
 }
 
-func runExpire(t *kv.Tx, g *grid, w []string) error {
+func runExpire(t *kv.Tx, g *consoleGrid, w []string) error {
 	d, err := ttlOf(w[1])
 	if err != nil {
 		return err
@@ -353,11 +353,11 @@ func runExpire(t *kv.Tx, g *grid, w []string) error {
 	return expiry(t, g, "EXPIRE", w[0], t.Now().Add(d))
 }
 
-func runPersist(t *kv.Tx, g *grid, w []string) error {
+func runPersist(t *kv.Tx, g *consoleGrid, w []string) error {
 	return expiry(t, g, "PERSIST", w[0], time.Time{})
 }
 
-func expiry(t *kv.Tx, g *grid, command, key string, at time.Time) error {
+func expiry(t *kv.Tx, g *consoleGrid, command, key string, at time.Time) error {
 	changed, err := t.SetExpiry([]byte(key), at)
 	if err != nil {
 		return err

@@ -25,8 +25,8 @@ const (
 // roundTook is how exact times are that people read.
 const roundTook = 10 * time.Microsecond
 
-// effect is what a transaction did to one key or record.
-type effect struct {
+// txEffect is what a transaction did to one key or record.
+type txEffect struct {
 	What          string       // for people
 	Kind          string       // key or record
 	Link          template.URL // its page
@@ -35,7 +35,7 @@ type effect struct {
 }
 
 // Lines returns the difference of the values.
-func (f effect) Lines() []diffLine {
+func (f txEffect) Lines() []effectLine {
 	var old, now []string
 	if f.Had {
 		old = strings.Split(f.Before, "\n")
@@ -43,11 +43,11 @@ func (f effect) Lines() []diffLine {
 	if f.Has {
 		now = strings.Split(f.After, "\n")
 	}
-	return diffLines(old, now)
+	return effectLines(old, now)
 }
 
 // Verb says what was done.
-func (f effect) Verb() string {
+func (f txEffect) Verb() string {
 	switch {
 	case f.Has && !f.Had:
 		return "created"
@@ -59,14 +59,14 @@ func (f effect) Verb() string {
 	return "changed"
 }
 
-// diffLine is one line of a difference.
-type diffLine struct {
+// effectLine is one line of a difference.
+type effectLine struct {
 	Sign string // "+", "-" or " "
 	Text string
 }
 
-// diffLines returns the shortest difference of two texts, by their longest common subsequence. Effects have few lines: see maxEffect.
-func diffLines(old, now []string) []diffLine {
+// effectLines returns the shortest difference of two texts, by their longest common subsequence. Effects have few lines: see maxEffect.
+func effectLines(old, now []string) []effectLine {
 	n, m := len(old), len(now)
 	common := make([][]int, n+1)
 	for i := range common {
@@ -79,27 +79,27 @@ func diffLines(old, now []string) []diffLine {
 			}
 		}
 	}
-	var all []diffLine
+	var all []effectLine
 	i, j := 0, 0
 	for i < n || j < m {
 		switch {
 		case i < n && j < m && old[i] == now[j]:
-			all = append(all, diffLine{" ", old[i]})
+			all = append(all, effectLine{" ", old[i]})
 			i, j = i+1, j+1
 		case i < n && (j == m || common[i+1][j] >= common[i][j+1]):
-			all = append(all, diffLine{"-", old[i]})
+			all = append(all, effectLine{"-", old[i]})
 			i++
 		default:
-			all = append(all, diffLine{"+", now[j]})
+			all = append(all, effectLine{"+", now[j]})
 			j++
 		}
 	}
 	return all
 }
 
-// effects is what a transaction did.
-type effects struct {
-	All    []effect
+// txEffects is what a transaction did.
+type txEffects struct {
+	All    []txEffect
 	Others int    // writes that are not named: those of Skerry's own keys, and those beyond maxEffects
 	Schema bool   // the description of a collection has changed, so that records are not named
 	Fault  string // why they are not known
@@ -107,7 +107,7 @@ type effects struct {
 
 // withEffects runs fn in a transaction and returns what that did. The values before are those of a snapshot that is taken just
 // before the transaction.
-func (a *Admin) withEffects(ctx context.Context, fn func(engine.Tx) error, took *time.Duration) (*effects, error) {
+func (a *Admin) withEffects(ctx context.Context, fn func(engine.Tx) error, took *time.Duration) (*txEffects, error) {
 	var at time.Time
 	var pos engine.Position
 	run := func() (err error) {
@@ -121,14 +121,14 @@ func (a *Admin) withEffects(ctx context.Context, fn func(engine.Tx) error, took 
 	}
 	promises := a.o.Engine.Promises()
 	if promises.Meets("changes", engine.Promises{Feed: true}) != nil {
-		return &effects{Fault: a.text("This engine does not report its changes.")}, run()
+		return &txEffects{Fault: a.text("This engine does not report its changes.")}, run()
 	}
-	var out *effects
+	var out *txEffects
 	var ran bool
 	var failed error
 	_, err := a.o.Engine.View(ctx, engine.Read{}, func(before engine.Tx) error {
 		if ran { // the snapshot is of after the transaction now
-			out = &effects{Fault: a.text("The state before was lost.")}
+			out = &txEffects{Fault: a.text("The state before was lost.")}
 			return nil
 		}
 		ran = true
@@ -137,7 +137,7 @@ func (a *Admin) withEffects(ctx context.Context, fn func(engine.Tx) error, took 
 		}
 		change, err := a.changeAt(ctx, pos, at)
 		if err != nil {
-			out = &effects{Fault: err.Error()}
+			out = &txEffects{Fault: err.Error()}
 			return nil
 		}
 		out = a.compare(ctx, before, change)
@@ -149,7 +149,7 @@ func (a *Admin) withEffects(ctx context.Context, fn func(engine.Tx) error, took 
 	case err != nil && !ran:
 		return nil, err
 	case err != nil || out == nil:
-		out = &effects{Fault: a.text("The changes could not be read: %s", err)}
+		out = &txEffects{Fault: a.text("The changes could not be read: %s", err)}
 	}
 	return out, nil
 }
@@ -176,8 +176,8 @@ func (a *Admin) changeAt(ctx context.Context, pos engine.Position, at time.Time)
 }
 
 // compare names what a change wrote, with the values before.
-func (a *Admin) compare(ctx context.Context, before engine.Tx, c engine.Change) *effects {
-	out := &effects{}
+func (a *Admin) compare(ctx context.Context, before engine.Tx, c engine.Change) *txEffects {
+	out := &txEffects{}
 	for _, w := range c.Writes {
 		e, ok := kv.Decode(w)
 		switch {
@@ -202,9 +202,9 @@ func (a *Admin) compare(ctx context.Context, before engine.Tx, c engine.Change) 
 	return out
 }
 
-func keyEffect(before engine.Tx, e kv.Event) effect {
+func keyEffect(before engine.Tx, e kv.Event) txEffect {
 	text, _ := keyText(e.Key)
-	f := effect{What: shorten(text, maxKeyShown), Kind: "key", Link: "/keys/one?" + keyAddress(e.Space, "key", e.Key), Has: !e.Deleted}
+	f := txEffect{What: shorten(text, maxKeyShown), Kind: "key", Link: "/keys/one?" + keyAddress(e.Space, "key", e.Key), Has: !e.Deleted}
 	old, had, err := kv.In(before, e.Space).Get(e.Key)
 	if err == nil && had {
 		f.Had, f.Before = true, valuePreview(old.Val, maxEffect)+expiresText(old)
@@ -223,8 +223,8 @@ func expiresText(e kv.Entry) string {
 	return "  (expires " + when(e.Expires) + ")"
 }
 
-func (a *Admin) recordEffect(ctx context.Context, before engine.Tx, collection, id string) effect {
-	f := effect{What: collection + "/" + id, Kind: "record", Link: template.URL("/records/" + url.PathEscape(collection) + "/" + url.PathEscape(id))}
+func (a *Admin) recordEffect(ctx context.Context, before engine.Tx, collection, id string) txEffect {
+	f := txEffect{What: collection + "/" + id, Kind: "record", Link: template.URL("/records/" + url.PathEscape(collection) + "/" + url.PathEscape(id))}
 	if tx, err := a.o.Records.In(before, record.Program()); err == nil {
 		f.Before, f.Had = recordText(tx, collection, id)
 	}

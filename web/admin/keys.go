@@ -76,16 +76,16 @@ func keyAddress(space uint8, name string, b []byte) template.URL {
 
 // keyText returns a key for people, and whether it has escapes: of bytes that are no text, and of what cannot be seen.
 func keyText(b []byte) (text string, escaped bool) {
-	if readable(b, "") {
+	if readableText(b, "") {
 		return string(b), false
 	}
 	q := strconv.Quote(string(b))
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`), true
 }
 
-// readable reports whether people can read b: it is UTF-8 without characters that are invisible or change the order of others,
+// readableText reports whether people can read b: it is UTF-8 without characters that are invisible or change the order of others,
 // but for those of also.
-func readable(b []byte, also string) bool {
+func readableText(b []byte, also string) bool {
 	if !utf8.Valid(b) {
 		return false
 	}
@@ -199,26 +199,26 @@ func (k *keyTree) close(atLeast bool) {
 	k.group = nil
 }
 
-// crumb is a part of a prefix, with the address of all keys below it.
-type crumb struct {
+// keyCrumb is a part of a prefix, with the address of all keys below it.
+type keyCrumb struct {
 	Text  string
 	Query template.URL
 }
 
-// maxCrumbs bounds the parts of a prefix that are links of their own.
-const maxCrumbs = 30
+// maxKeyCrumbs bounds the parts of a prefix that are links of their own.
+const maxKeyCrumbs = 30
 
-// crumbs returns the parts of a prefix up to its separators.
-func crumbs(space uint8, prefix []byte) []crumb {
-	all := []crumb{}
+// keyCrumbs returns the parts of a prefix up to its separators.
+func keyCrumbs(space uint8, prefix []byte) []keyCrumb {
+	all := []keyCrumb{}
 	begin := 0
 	for i := range prefix {
 		last := i == len(prefix)-1
-		if !last && (len(all) == maxCrumbs || !strings.ContainsRune(keySeparators, rune(prefix[i]))) {
+		if !last && (len(all) == maxKeyCrumbs || !strings.ContainsRune(keySeparators, rune(prefix[i]))) {
 			continue
 		}
 		text, _ := keyText(prefix[begin : i+1])
-		all = append(all, crumb{shorten(text, maxKeyShown), keyAddress(space, "prefix", prefix[:i+1])})
+		all = append(all, keyCrumb{shorten(text, maxKeyShown), keyAddress(space, "prefix", prefix[:i+1])})
 		begin = i + 1
 	}
 	return all
@@ -252,7 +252,7 @@ func (a *Admin) keysPage(c *web.Context) error {
 		return err
 	}
 	for i, l := range tree.lines {
-		tree.lines[i].Left = a.left(tree.now, l.Expires)
+		tree.lines[i].Left = a.untilText(tree.now, l.Expires)
 	}
 	prefixText, escaped := keyText(tree.prefix)
 	next := template.URL("")
@@ -261,13 +261,13 @@ func (a *Admin) keysPage(c *web.Context) error {
 	}
 	return a.show(c, http.StatusOK, "keys", web.Locals{
 		"title": a.text("Keys"), "space": space, "last_space": keyspace.LastApplication, "total": total, "prefix_text": prefixText, "prefix_escaped": escaped,
-		"prefix_query": keyAddress(space, "prefix", tree.prefix), "crumbs": crumbs(space, tree.prefix), "lines": tree.lines,
+		"prefix_query": keyAddress(space, "prefix", tree.prefix), "crumbs": keyCrumbs(space, tree.prefix), "lines": tree.lines,
 		"next_page": next, "later": len(from) > len(tree.prefix), "watches": a.hasFeed(),
 	})
 }
 
-// left says how long it is until a time.
-func (a *Admin) left(now, at time.Time) string {
+// untilText says how long it is until a time.
+func (a *Admin) untilText(now, at time.Time) string {
 	switch d := at.Sub(now); {
 	case at.IsZero():
 		return a.text("never")

@@ -15,8 +15,8 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// withServices returns options of a server whose parts fn gets.
-func withServices(fn func(s *skerry.Services)) skerry.Options {
+// serveWith returns options of a server whose parts fn gets.
+func serveWith(fn func(s *skerry.Services)) skerry.Options {
 	return skerry.Options{Web: skerry.Web{Application: func(s *skerry.Services) (http.Handler, error) {
 		fn(s)
 		return http.NotFoundHandler(), nil
@@ -27,12 +27,12 @@ func withServices(fn func(s *skerry.Services)) skerry.Options {
 func startKV(t *testing.T) (*world, *kv.Store) {
 	t.Helper()
 	var store *kv.Store
-	w := start(t, withServices(func(s *skerry.Services) { store = s.KV }))
+	w := start(t, serveWith(func(s *skerry.Services) { store = s.KV }))
 	return w, store
 }
 
-// put sets keys, given as alternating keys and values.
-func put(t *testing.T, store *kv.Store, space uint8, pairs ...string) {
+// putKeys sets keys, given as alternating keys and values.
+func putKeys(t *testing.T, store *kv.Store, space uint8, pairs ...string) {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
 		if _, _, err := store.Set(t.Context(), space, []byte(pairs[i]), []byte(pairs[i+1]), kv.SetOptions{}); err != nil {
@@ -41,8 +41,8 @@ func put(t *testing.T, store *kv.Store, space uint8, pairs ...string) {
 	}
 }
 
-// value returns the value of a key, "<none>" if there is no such key.
-func value(t *testing.T, store *kv.Store, key string) string {
+// keyNow returns the value of a key, "<none>" if there is no such key.
+func keyNow(t *testing.T, store *kv.Store, key string) string {
 	t.Helper()
 	e, ok, _, err := store.Get(t.Context(), engine.Read{}, 0, []byte(key))
 	if err != nil {
@@ -56,8 +56,8 @@ func value(t *testing.T, store *kv.Store, key string) string {
 
 var revisionInPage = regexp.MustCompile(`name="rev" value="(\d+)"`)
 
-// revision returns the revision in the form of a page.
-func (a *answer) revision() string {
+// keyRevision returns the revision in the form of a page.
+func (a *answer) keyRevision() string {
 	a.t.Helper()
 	found := revisionInPage.FindStringSubmatch(a.Body)
 	if found == nil {
@@ -66,8 +66,8 @@ func (a *answer) revision() string {
 	return found[1]
 }
 
-// viewer returns the browser of an administrator who may only look.
-func (c *client) viewer() *client {
+// lookOnly returns the browser of an administrator who may only look.
+func (c *client) lookOnly() *client {
 	c.w.t.Helper()
 	r, err := http.NewRequestWithContext(c.w.t.Context(), http.MethodPost, c.w.URL+"/administrators", strings.NewReader(`{"email":"vera@example.org","role":"viewer"}`))
 	if err != nil {
@@ -104,7 +104,7 @@ func TestKeysTree(t *testing.T) {
 			pairs = pairs[:0]
 		}
 	}
-	put(t, store, 0, "alone", "1", "single:key", "2", "user:", "3")
+	putKeys(t, store, 0, "alone", "1", "single:key", "2", "user:", "3")
 	c := w.anna()
 	top := c.get("/admin/keys").expect(200, "page/", "user:", "alone", "single:key", "1\u202f000 or more")
 	if n := strings.Count(top.Body, "<tr>"); n != 2+5 { // with the heads of two tables
@@ -142,23 +142,23 @@ func TestKeysEdit(t *testing.T) {
 	c := w.anna()
 	page := c.get("/admin/keys/one?key=greeting").expect(200, "There is no such key", "Create")
 	c.post("/admin/keys/one", "space", "0", "key64", key64("greeting"), "rev", "0", "value", "hello\r\nyou", "as", "text", "expiry", "after", "ttl", "1h").expect(200, "Saved", "hello\nyou", "(in ")
-	if is := value(t, store, "greeting"); is != "hello\nyou" {
+	if is := keyNow(t, store, "greeting"); is != "hello\nyou" {
 		t.Errorf("the value is %q", is)
 	}
 	// A second form for a new key is a conflict now, with both values.
-	if page.revision() != "0" {
-		t.Errorf("a new key has revision %s", page.revision())
+	if page.keyRevision() != "0" {
+		t.Errorf("a new key has revision %s", page.keyRevision())
 	}
 	c.post("/admin/keys/one", "space", "0", "key64", key64("greeting"), "rev", "0", "value", "mine", "as", "text", "expiry", "never").expect(409, "Somebody has changed", "hello\nyou", "mine")
-	old := c.get("/admin/keys/one?key=greeting").expect(200).revision()
-	put(t, store, 0, "greeting", "theirs")
+	old := c.get("/admin/keys/one?key=greeting").expect(200).keyRevision()
+	putKeys(t, store, 0, "greeting", "theirs")
 	conflict := c.post("/admin/keys/one", "space", "0", "key64", key64("greeting"), "rev", old, "value", "mine", "as", "text", "expiry", "never").expect(409, "theirs", "mine")
 	c.post("/admin/keys/delete", "space", "0", "key64", key64("greeting"), "rev", old).expect(409, "theirs")
-	c.post("/admin/keys/one", "space", "0", "key64", key64("greeting"), "rev", conflict.revision(), "value", "00 ff7a", "as", "hex", "expiry", "never").expect(200, "Saved", "00ff7a")
-	if is := value(t, store, "greeting"); is != "\x00\xffz" {
+	c.post("/admin/keys/one", "space", "0", "key64", key64("greeting"), "rev", conflict.keyRevision(), "value", "00 ff7a", "as", "hex", "expiry", "never").expect(200, "Saved", "00ff7a")
+	if is := keyNow(t, store, "greeting"); is != "\x00\xffz" {
 		t.Errorf("the value is %q", is)
 	}
-	last := c.get("/admin/keys/one?key=greeting").expect(200, `value="hex" selected`).revision()
+	last := c.get("/admin/keys/one?key=greeting").expect(200, `value="hex" selected`).keyRevision()
 	for _, bad := range [][]string{{"value", "0g", "as", "hex"}, {"value", "kept", "as", "text", "expiry", "after", "ttl", "soon"}, {"value", "kept", "as", "text", "expiry", "after", "ttl", "-5"}} {
 		c.post("/admin/keys/one", append([]string{"space", "0", "key64", key64("greeting"), "rev", last}, bad...)...).expect(422, bad[1])
 	}
@@ -166,7 +166,7 @@ func TestKeysEdit(t *testing.T) {
 	c.post("/admin/keys/one", "space", "200", "key", "k", "rev", "0", "value", "x").expect(400)
 	c.post("/admin/keys/one", "space", "0", "key", "", "rev", "0", "value", "x").expect(400)
 	c.post("/admin/keys/delete", "space", "0", "key64", key64("greeting"), "rev", last).expect(200, "Deleted")
-	if is := value(t, store, "greeting"); is != "<none>" {
+	if is := keyNow(t, store, "greeting"); is != "<none>" {
 		t.Errorf("the value is %q", is)
 	}
 	c.get("/admin/log").expect(200, "key.set", "greeting (space 0)", "key.delete", "failed")
@@ -178,15 +178,15 @@ func TestKeysHostile(t *testing.T) {
 	w, store := startKV(t)
 	hostile := []string{"\x00\xff", "line\nbreak", "<script>alert(1)</script>", "\u202egpj.exe", `quo"te'`, "a b&c=d#e%", `back\slash`, strings.Repeat("long", 500), ":", "::", "bin:\xff\xfe:x", "bin:\xff\xfe:y"}
 	for _, key := range hostile {
-		put(t, store, 0, key, "value of "+key)
+		putKeys(t, store, 0, key, "value of "+key)
 	}
-	put(t, store, 0, "big", strings.Repeat("é", 500_000), "json", `{"b":[1,2],"a":"<b>"}`, "return", "\na\r\nb", "empty", "")
+	putKeys(t, store, 0, "big", strings.Repeat("é", 500_000), "json", `{"b":[1,2],"a":"<b>"}`, "return", "\na\r\nb", "empty", "")
 	c := w.anna()
 	c.get("/admin/keys").expect(200, `\x00\xff`, `line\nbreak`, "&lt;script&gt;", `\u202egpj.exe`).lacks("<script>alert", "\u202e")
 	for _, key := range hostile {
 		page := c.get("/admin/keys/one?key64="+key64(key)).expect(200, "Revision")
-		c.post("/admin/keys/one", "space", "0", "key64", key64(key), "rev", page.revision(), "value", "new", "as", "text", "expiry", "keep").expect(200, "Saved")
-		if is := value(t, store, key); is != "new" {
+		c.post("/admin/keys/one", "space", "0", "key64", key64(key), "rev", page.keyRevision(), "value", "new", "as", "text", "expiry", "keep").expect(200, "Saved")
+		if is := keyNow(t, store, key); is != "new" {
 			t.Errorf("%q is %q", key, is)
 		}
 	}
@@ -210,17 +210,17 @@ func TestKeysPrefix(t *testing.T) {
 	t.Parallel()
 	w, store := startKV(t)
 	for i := range 1200 {
-		put(t, store, 0, fmt.Sprintf("tmp:%d", i), "x")
+		putKeys(t, store, 0, fmt.Sprintf("tmp:%d", i), "x")
 	}
-	put(t, store, 0, "tmq", "stays", "tm", "stays")
+	putKeys(t, store, 0, "tmq", "stays", "tm", "stays")
 	c := w.anna()
 	page := c.get("/admin/keys/prefix?prefix=tmp:").expect(200, "1\u202f200", "tmp:0", "Nothing has been deleted yet")
 	until := regexp.MustCompile(`name="until" value="(\d+)"`).FindStringSubmatch(page.Body)[1]
-	put(t, store, 0, "tmp:later", "stays", "tmp:5", "written again")
+	putKeys(t, store, 0, "tmp:later", "stays", "tmp:5", "written again")
 	c.post("/admin/keys/prefix", "space", "0", "prefix64", key64("tmp:"), "until", until).expect(422, "tick the box")
 	c.post("/admin/keys/prefix", "space", "0", "prefix64", key64("tmp:"), "until", until, "sure", "1").expect(200, "Deleted", "tmp:later", "tmp:5")
 	for key, want := range map[string]string{"tmp:0": "<none>", "tmp:1199": "<none>", "tmp:5": "written again", "tmp:later": "stays", "tmq": "stays", "tm": "stays"} {
-		if is := value(t, store, key); is != want {
+		if is := keyNow(t, store, key); is != want {
 			t.Errorf("%s is %q, want %q", key, is, want)
 		}
 	}
@@ -231,14 +231,14 @@ func TestKeysPrefix(t *testing.T) {
 func TestKeysViewer(t *testing.T) {
 	t.Parallel()
 	w, store := startKV(t)
-	put(t, store, 0, "seen", "value")
-	v := w.anna().viewer()
+	putKeys(t, store, 0, "seen", "value")
+	v := w.anna().lookOnly()
 	v.get("/admin/keys").expect(200, "seen").lacks("Delete all keys")
 	v.get("/admin/keys/one?key=seen").expect(200, "value").lacks("<textarea", "Delete this key")
 	v.post("/admin/keys/one", "space", "0", "key", "seen", "rev", "0", "value", "x").expect(403)
 	v.post("/admin/keys/delete", "space", "0", "key", "seen", "rev", "0").expect(403)
 	v.post("/admin/keys/prefix", "space", "0", "prefix", "", "until", "9", "sure", "1").expect(403)
-	if is := value(t, store, "seen"); is != "value" {
+	if is := keyNow(t, store, "seen"); is != "value" {
 		t.Errorf("the value is %q", is)
 	}
 }
@@ -251,21 +251,21 @@ func TestLooksKeys(t *testing.T) {
 	c.visit("/admin/keys")
 	c.looks("keys-empty")
 	for i := range 150 {
-		put(t, store, 0, fmt.Sprintf("session:%d", i), "x", fmt.Sprintf("invoice/2026/%d.pdf", i), "y")
+		putKeys(t, store, 0, fmt.Sprintf("session:%d", i), "x", fmt.Sprintf("invoice/2026/%d.pdf", i), "y")
 	}
-	put(t, store, 0, "line\nbreak", "1", "\u202egpj.exe", "2", "counter", "1205", "config", `{"theme":"dark","limits":{"uploads":20,"size":1048576},"names":["ann","bob"]}`, "bytes", "\x00\x01\x02\xff and so on", strings.Repeat("long", 100), "3")
+	putKeys(t, store, 0, "line\nbreak", "1", "\u202egpj.exe", "2", "counter", "1205", "config", `{"theme":"dark","limits":{"uploads":20,"size":1048576},"names":["ann","bob"]}`, "bytes", "\x00\x01\x02\xff and so on", strings.Repeat("long", 100), "3")
 	c.visit("/admin/keys")
 	c.looks("keys")
 	c.Do(chromedp.Click(chromedp.CSS("#watch-go")))
 	c.Until(`document.getElementById("watch-state").textContent.startsWith("Watching")`)
-	put(t, store, 0, "counter", "1206", "<b>bold</b>", "<i>value</i>")
+	putKeys(t, store, 0, "counter", "1206", "<b>bold</b>", "<i>value</i>")
 	if _, _, err := store.Delete(t.Context(), 0, []byte("counter"), 0); err != nil {
 		t.Fatal(err)
 	}
 	c.Until(`document.querySelectorAll("#watch-lines tr").length === 3 && document.querySelector("#watch-lines tr").textContent.includes("deleted") && document.querySelector("#watch-lines").textContent.includes("<i>value</i>")`)
 	c.Do(chromedp.Click(chromedp.CSS("#watch-pause")))
-	put(t, store, 0, "counter", "7")
-	put(t, store, 0, "other", "7")
+	putKeys(t, store, 0, "counter", "7")
+	putKeys(t, store, 0, "other", "7")
 	c.Do(chromedp.Click(chromedp.CSS("#watch-pause")))
 	c.Until(`document.querySelectorAll("#watch-lines tr").length === 5`)
 	c.looks("keys-watch")

@@ -22,9 +22,9 @@ const maxValueShown = 64 << 10
 
 // Ways to show a value.
 const (
-	asText = "text"
-	asJSON = "json"
-	asHex  = "hex"
+	viewText = "text"
+	viewJSON = "json"
+	viewHex  = "hex"
 )
 
 // oneKey is a key of an application as its page shows it.
@@ -44,7 +44,7 @@ func keyOf(get func(string) web.Value) (k oneKey, err error) {
 	if k.key, err = bytesOf(get, "key"); err != nil {
 		return k, err
 	}
-	if get("key_as").String() == asHex && !get("key64").Given() {
+	if get("key_as").String() == viewHex && !get("key64").Given() {
 		if k.key, err = unhex(string(k.key)); err != nil {
 			return k, err
 		}
@@ -74,8 +74,8 @@ func (a *Admin) keyPage(c *web.Context) error {
 		return err
 	}
 	as := c.Query("as").String()
-	if as != asText && as != asJSON && as != asHex {
-		as = bestView(k.entry.Val)
+	if as != viewText && as != viewJSON && as != viewHex {
+		as = bestValueView(k.entry.Val)
 	}
 	return a.showKey(c, http.StatusOK, k, as, nil)
 }
@@ -84,19 +84,19 @@ func (a *Admin) keyPage(c *web.Context) error {
 func (a *Admin) showKey(c *web.Context, status int, k oneKey, as string, more web.Locals) error {
 	text, escaped := keyText(k.key)
 	shown := k.entry.Val[:min(len(k.entry.Val), maxValueShown)]
-	if as == asJSON && len(shown) < len(k.entry.Val) {
-		as = asText // a part of a document is none
+	if as == viewJSON && len(shown) < len(k.entry.Val) {
+		as = viewText // a part of a document is none
 	}
-	editAs := asText
-	if !readable(k.entry.Val, "\n\t") {
-		editAs = asHex
+	editAs := viewText
+	if !readableText(k.entry.Val, "\n\t") {
+		editAs = viewHex
 	}
 	all := web.Locals{
 		"title": shorten(text, 80), "key_text": text, "escaped": escaped, "space": k.space, "key64": in64(k.key), "key_query": keyAddress(k.space, "key", k.key),
 		"up":    keyAddress(k.space, "prefix", k.key[:bytes.LastIndexAny(k.key, keySeparators)+1]),
-		"there": k.there, "rev": uint64(k.entry.Rev), "size": len(k.entry.Val), "expires": k.entry.Expires, "left": a.left(k.now, k.entry.Expires), "written": time.UnixMicro(int64(k.entry.Rev)),
-		"as": as, "value": inView(shown, as), "cut": len(shown) < len(k.entry.Val), "can_edit": len(k.entry.Val) <= maxValueShown, "max_shown": maxValueShown,
-		"edit": inView(shown, editAs), "edit_as": editAs, "expiry": "keep", "ttl": "", "problem": "", "conflict": false,
+		"there": k.there, "rev": uint64(k.entry.Rev), "size": len(k.entry.Val), "expires": k.entry.Expires, "left": a.untilText(k.now, k.entry.Expires), "written": time.UnixMicro(int64(k.entry.Rev)),
+		"as": as, "value": valueInView(shown, as), "cut": len(shown) < len(k.entry.Val), "can_edit": len(k.entry.Val) <= maxValueShown, "max_shown": maxValueShown,
+		"edit": valueInView(shown, editAs), "edit_as": editAs, "expiry": "keep", "ttl": "", "problem": "", "conflict": false,
 	}
 	if !k.there {
 		all["expiry"] = "never"
@@ -107,23 +107,23 @@ func (a *Admin) showKey(c *web.Context, status int, k oneKey, as string, more we
 	return a.show(c, status, "keysone", all)
 }
 
-// bestView returns how a value is shown unless a request says how.
-func bestView(v []byte) string {
+// bestValueView returns how a value is shown unless a request says how.
+func bestValueView(v []byte) string {
 	switch trimmed := bytes.TrimSpace(v); {
 	case len(trimmed) > 0 && len(v) <= maxValueShown && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid(v):
-		return asJSON
-	case readable(v, "\r\n\t"):
-		return asText
+		return viewJSON
+	case readableText(v, "\r\n\t"):
+		return viewText
 	}
-	return asHex
+	return viewHex
 }
 
-// inView returns a value as text.
-func inView(v []byte, as string) string {
+// valueInView returns a value as text.
+func valueInView(v []byte, as string) string {
 	switch as {
-	case asHex:
+	case viewHex:
 		return hexText(v)
-	case asJSON:
+	case viewJSON:
 		var b bytes.Buffer
 		if json.Indent(&b, v, "", "  ") == nil {
 			return b.String()
@@ -192,7 +192,7 @@ func readKeyForm(c *web.Context) (f keyForm, err error) {
 	}
 	text := strings.ReplaceAll(c.Form("value").String(), "\r\n", "\n") // browsers send CRLF for each end of a line
 	f.val = []byte(text)
-	if c.Form("as").String() == asHex {
+	if c.Form("as").String() == viewHex {
 		if f.val, err = unhex(text); err != nil {
 			return f, err
 		}
@@ -291,7 +291,7 @@ func (a *Admin) keyRefused(c *web.Context, k oneKey, err error) error {
 	if !conflict {
 		more["rev"] = c.Form("rev").String()
 	}
-	return a.showKey(c, status, k, bestView(k.entry.Val), more)
+	return a.showKey(c, status, k, bestValueView(k.entry.Val), more)
 }
 
 // keySubject names a key in the log.

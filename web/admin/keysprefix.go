@@ -21,16 +21,16 @@ const (
 	prefixSamples = 20      // keys that the dry run names
 )
 
-// dryRun is what deleting all keys with a prefix would do.
-type dryRun struct {
+// prefixDryRun is what deleting all keys with a prefix would do.
+type prefixDryRun struct {
 	Count, Bytes int
 	More         bool // there are more than maxPrefixKeys
 	Keys         []keyLine
 	Until        uint64 // the revision that keys have at most that are deleted: later ones were not counted
 }
 
-func (d *dryRun) count(t *kv.Tx, tree *keyTree) error {
-	*d = dryRun{Until: uint64(t.Now().UnixMicro())}
+func (d *prefixDryRun) count(t *kv.Tx, tree *keyTree) error {
+	*d = prefixDryRun{Until: uint64(t.Now().UnixMicro())}
 	for it, err := range t.ScanPrefix(tree.prefix) {
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ func (a *Admin) keyPrefixPage(c *web.Context) error {
 
 // showPrefix renders the dry run of a deletion.
 func (a *Admin) showPrefix(c *web.Context, status int, space uint8, prefix []byte, problem string) error {
-	var d dryRun
+	var d prefixDryRun
 	tree := &keyTree{space: space, prefix: prefix}
 	_, err := a.o.Store.View(c, engine.Read{}, space, func(t *kv.Tx) error { return d.count(t, tree) })
 	if err != nil {
@@ -151,7 +151,7 @@ func (a *Admin) deletePrefix(ctx context.Context, space uint8, prefix []byte, un
 
 const (
 	maxLiveValue = 200 // bytes of a value in an event of changes
-	lookEvery    = time.Second
+	keyLookEvery = time.Second
 )
 
 // keyEvent is a change of a key, as keys.mjs gets it.
@@ -235,7 +235,7 @@ func (a *Admin) keysLive(c *web.Context) error {
 			if err := s.SendJSON(event, newKeyEvent(e)); err != nil {
 				return err
 			}
-			if now := a.o.Now(); now.Sub(looked) > lookEvery {
+			if now := a.o.Now(); now.Sub(looked) > keyLookEvery {
 				looked = now
 				if c.LookAgain(); !a.stillMay(c) {
 					return nil

@@ -47,46 +47,39 @@ func (a *Admin) procedures(c *web.Context) error {
 			next = s.Name
 			break
 		}
-		lines = append(lines, procedureLine{s.Name, s.Text, argsText(s.Args), typeText(s.Result, 0), s.ReadOnly})
+		lines = append(lines, procedureLine{s.Name, s.Text, procArgsText(s.Args), procTypeText(s.Result, 0), s.ReadOnly})
 	}
 	totals := map[string]float64{}
 	for m := range a.o.Procedures.Metrics() {
 		totals[m.Name] = m.Value
 	}
-	now, _ := a.samples.newest()
+	rate := 0.0
+	if samples, _ := a.samples.all(); len(samples) > 0 {
+		rate = samples[len(samples)-1].Calls
+	}
 	return a.show(c, http.StatusOK, "procedures", web.Locals{
-		"title": a.text("Procedures"), "lines": lines, "next_name": next, "find": find, "totals": totals, "rate": now.Calls, "count": len(all),
+		"title": a.text("Procedures"), "lines": lines, "next_name": next, "find": find, "totals": totals, "rate": rate, "count": len(all),
 	})
 }
 
-// newest returns the newest sample.
-func (s *sampler) newest() (sample, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.ring) == 0 {
-		return sample{}, false
-	}
-	return s.ring[len(s.ring)-1], true
-}
-
-// argsText returns arguments as a signature has them.
-func argsText(args []proc.Field) string {
+// procArgsText returns arguments as a signature has them.
+func procArgsText(args []proc.Field) string {
 	var all []string
 	for _, f := range args {
 		name := f.Name
 		if f.Optional {
 			name += "?"
 		}
-		all = append(all, name+": "+typeText(f.Type, 0))
+		all = append(all, name+": "+procTypeText(f.Type, 0))
 	}
 	return strings.Join(all, ", ")
 }
 
-// maxTypeText is how deep a type is written out.
-const maxTypeText = 3
+// maxProcType is how deep a type is written out.
+const maxProcType = 3
 
-// typeText returns a type for people.
-func typeText(t proc.Type, depth int) string {
+// procTypeText returns a type for people.
+func procTypeText(t proc.Type, depth int) string {
 	text := string(t.Kind)
 	switch t.Kind {
 	case proc.KindInt, proc.KindUint, proc.KindFloat:
@@ -94,16 +87,16 @@ func typeText(t proc.Type, depth int) string {
 			text += fmt.Sprint(t.Bits)
 		}
 	case proc.KindList, proc.KindMap:
-		if t.Of != nil && depth < maxTypeText {
-			text += " of " + typeText(*t.Of, depth+1)
+		if t.Of != nil && depth < maxProcType {
+			text += " of " + procTypeText(*t.Of, depth+1)
 		}
 	case proc.KindObject:
-		if depth >= maxTypeText {
+		if depth >= maxProcType {
 			break
 		}
 		var all []string
 		for _, f := range t.Fields[:min(len(t.Fields), 12)] {
-			all = append(all, f.Name+": "+typeText(f.Type, depth+1))
+			all = append(all, f.Name+": "+procTypeText(f.Type, depth+1))
 		}
 		if len(t.Fields) > 12 {
 			all = append(all, "…")
@@ -118,8 +111,8 @@ func typeText(t proc.Type, depth int) string {
 	return text
 }
 
-// input is one argument in the form of a procedure.
-type input struct {
+// procInput is one argument in the form of a procedure.
+type procInput struct {
 	Name, Field, Type string // Field is the name in the form
 	Kind              string // of the control: text, long, bool, json
 	Optional          bool
@@ -127,11 +120,11 @@ type input struct {
 	Example           string
 }
 
-// inputs returns the form of a procedure.
-func inputs(s proc.Schema) []input {
-	var all []input
+// procInputs returns the form of a procedure.
+func procInputs(s proc.Schema) []procInput {
+	var all []procInput
 	for _, f := range s.Args {
-		in := input{Name: f.Name, Field: "arg-" + f.Name, Type: typeText(f.Type, 0), Optional: f.Optional || f.Type.Nullable, Kind: "text"}
+		in := procInput{Name: f.Name, Field: "arg-" + f.Name, Type: procTypeText(f.Type, 0), Optional: f.Optional || f.Type.Nullable, Kind: "text"}
 		switch f.Type.Kind {
 		case proc.KindBool:
 			in.Kind = "bool"
@@ -144,16 +137,16 @@ func inputs(s proc.Schema) []input {
 		case proc.KindInt, proc.KindUint:
 			in.Kind = "number"
 		case proc.KindObject, proc.KindList, proc.KindMap, proc.KindJSON, proc.KindNull:
-			in.Kind, in.Example = "json", exampleOf(f.Type, 0)
+			in.Kind, in.Example = "json", procExample(f.Type, 0)
 		}
 		all = append(all, in)
 	}
 	return all
 }
 
-// exampleOf returns JSON of a type.
-func exampleOf(t proc.Type, depth int) string {
-	if depth > maxTypeText {
+// procExample returns JSON of a type.
+func procExample(t proc.Type, depth int) string {
+	if depth > maxProcType {
 		return "null"
 	}
 	switch t.Kind {
@@ -168,24 +161,24 @@ func exampleOf(t proc.Type, depth int) string {
 	case proc.KindObject:
 		var all []string
 		for _, f := range t.Fields {
-			all = append(all, jsonText(f.Name)+": "+exampleOf(f.Type, depth+1))
+			all = append(all, jsonString(f.Name)+": "+procExample(f.Type, depth+1))
 		}
 		return "{" + strings.Join(all, ", ") + "}"
 	case proc.KindList:
 		if t.Of != nil {
-			return "[" + exampleOf(*t.Of, depth+1) + "]"
+			return "[" + procExample(*t.Of, depth+1) + "]"
 		}
 		return "[]"
 	case proc.KindMap:
 		if t.Of != nil {
-			return `{"key": ` + exampleOf(*t.Of, depth+1) + "}"
+			return `{"key": ` + procExample(*t.Of, depth+1) + "}"
 		}
 	}
 	return "{}"
 }
 
-// jsonText returns a text as JSON.
-func jsonText(text string) string {
+// jsonString returns a text as JSON.
+func jsonString(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
 		panic("BUG: encode a string: " + err.Error())
@@ -193,8 +186,8 @@ func jsonText(text string) string {
 	return string(b)
 }
 
-// arguments returns the arguments of a form as a JSON object, and fills in the values of ins.
-func arguments(get func(string) web.Value, s proc.Schema, ins []input) []byte {
+// procArguments returns the arguments of a form as a JSON object, and fills in the values of ins.
+func procArguments(get func(string) web.Value, s proc.Schema, ins []procInput) []byte {
 	b := []byte("{")
 	for i, f := range s.Args {
 		text := strings.ReplaceAll(get(ins[i].Field).String(), "\r\n", "\n") // browsers send CRLF for each end of a line
@@ -205,13 +198,13 @@ func arguments(get func(string) web.Value, s proc.Schema, ins []input) []byte {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = append(append(b, jsonText(f.Name)...), ':')
+		b = append(append(b, jsonString(f.Name)...), ':')
 		switch f.Type.Kind {
 		case proc.KindString, proc.KindTime, proc.KindBytes:
-			b = append(b, jsonText(text)...)
+			b = append(b, jsonString(text)...)
 		default:
 			if text = strings.TrimSpace(text); !json.Valid([]byte(text)) {
-				text = jsonText(text) // for which the procedure says what it wants instead
+				text = jsonString(text) // for which the procedure says what it wants instead
 			}
 			b = append(b, text...)
 		}
@@ -225,14 +218,14 @@ func (a *Admin) procedure(c *web.Context) error {
 	if err != nil {
 		return err
 	}
-	ins := inputs(s)
+	ins := procInputs(s)
 	if !s.ReadOnly || c.Query("call").String() == "" {
 		for i := range ins {
 			ins[i].Value = c.Query(ins[i].Field).String()
 		}
 		return a.showProcedure(c, http.StatusOK, s, ins, nil)
 	}
-	args := arguments(c.Query, s, ins)
+	args := procArguments(c.Query, s, ins)
 	return a.showOutcome(c, s, ins, a.call(c, s, args))
 }
 
@@ -242,9 +235,9 @@ func (a *Admin) procedureCall(c *web.Context) error {
 	if err != nil {
 		return err
 	}
-	ins := inputs(s)
-	args := arguments(c.Form, s, ins)
-	var out outcome
+	ins := procInputs(s)
+	args := procArguments(c.Form, s, ins)
+	var out procOutcome
 	err = a.act(c, "procedure.call", s.Name, shorten(string(args), maxLogArgs), func() error {
 		out = a.call(c, s, args)
 		return out.err
@@ -255,25 +248,25 @@ func (a *Admin) procedureCall(c *web.Context) error {
 	return a.showOutcome(c, s, ins, out)
 }
 
-// outcome is what a call came to.
-type outcome struct {
+// procOutcome is what a call came to.
+type procOutcome struct {
 	Result  string // JSON
 	Cut     bool
 	Took    time.Duration
 	Code    string // of the error
 	Detail  string
-	Changes *effects
+	Changes *txEffects
 	err     error
 }
 
-func (a *Admin) showOutcome(c *web.Context, s proc.Schema, ins []input, out outcome) error {
+func (a *Admin) showOutcome(c *web.Context, s proc.Schema, ins []procInput, out procOutcome) error {
 	status := http.StatusOK
 	if out.err != nil {
 		out.Code, out.Detail = string(engine.CodeOf(out.err)), c.Detail(out.err)
 		status = http.StatusUnprocessableEntity
 		if arg, ok := errors.AsType[*proc.ArgumentError](out.err); ok {
 			name, _, _ := strings.Cut(strings.TrimPrefix(arg.Pointer, "/"), "/")
-			if i := slices.IndexFunc(ins, func(in input) bool { return in.Name == unpoint(name) }); i >= 0 {
+			if i := slices.IndexFunc(ins, func(in procInput) bool { return in.Name == unpoint(name) }); i >= 0 {
 				ins[i].Problem = out.Detail
 			}
 		}
@@ -284,23 +277,23 @@ func (a *Admin) showOutcome(c *web.Context, s proc.Schema, ins []input, out outc
 // unpoint returns the name that a part of a JSON pointer stands for.
 func unpoint(part string) string { return strings.NewReplacer("~1", "/", "~0", "~").Replace(part) }
 
-func (a *Admin) showProcedure(c *web.Context, status int, s proc.Schema, ins []input, out *outcome) error {
+func (a *Admin) showProcedure(c *web.Context, status int, s proc.Schema, ins []procInput, out *procOutcome) error {
 	return a.show(c, status, "procedure", web.Locals{
-		"title": s.Name, "schema": s, "args": argsText(s.Args), "result": typeText(s.Result, 0), "inputs": ins, "outcome": out, "most_changes": maxEffects,
+		"title": s.Name, "schema": s, "args": procArgsText(s.Args), "result": procTypeText(s.Result, 0), "inputs": ins, "outcome": out, "most_changes": maxEffects,
 	})
 }
 
 // call calls a procedure with arguments in JSON.
-func (a *Admin) call(c *web.Context, s proc.Schema, args []byte) outcome {
+func (a *Admin) call(c *web.Context, s proc.Schema, args []byte) procOutcome {
 	call, err := a.o.Procedures.Begin([]byte(s.Name))
 	if err != nil {
-		return outcome{err: err}
+		return procOutcome{err: err}
 	}
 	defer call.End()
 	if err := call.JSON(args); err != nil {
-		return outcome{err: err}
+		return procOutcome{err: err}
 	}
-	var out outcome
+	var out procOutcome
 	var result []byte
 	begun := a.o.Now()
 	if s.ReadOnly {

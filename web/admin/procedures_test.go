@@ -13,8 +13,8 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// move is the argument of a procedure of tests.
-type move struct {
+// moveIn is the argument of a procedure of tests.
+type moveIn struct {
 	From   string            `json:"from"`
 	To     string            `json:"to"`
 	Amount int64             `json:"amount"`
@@ -26,14 +26,14 @@ type move struct {
 
 // withProcedures returns options of a server with procedures and a collection of records.
 func withProcedures(store **kv.Store) skerry.Options {
-	o := withServices(func(s *skerry.Services) {
+	o := serveWith(func(s *skerry.Services) {
 		*store = s.KV
 		if err := s.Records.Define(schema.Collection{Name: "notes", Fields: []schema.Field{{Name: "text", Type: schema.Text}, {Name: "size", Type: schema.Int}}}); err != nil {
 			panic(err)
 		}
 	})
 	o.Procedures = []proc.Procedure{
-		proc.Define("move", func(tx *proc.Tx, in move) (map[string]int64, error) {
+		proc.Define("move", func(tx *proc.Tx, in moveIn) (map[string]int64, error) {
 			if in.From == "" {
 				return nil, engine.Errorf("no_account", "there is no account %q", in.From)
 			}
@@ -89,8 +89,8 @@ func TestProcedures(t *testing.T) {
 	t.Parallel()
 	var store *kv.Store
 	w := start(t, withProcedures(&store))
-	put(t, store, 0, "ann", "100")
-	put(t, store, 1, "gone", "soon")
+	putKeys(t, store, 0, "ann", "100")
+	putKeys(t, store, 1, "gone", "soon")
 	c := w.anna()
 	c.get("/admin/procedures").expect(200, "move", "Move moves an amount", "from: string, to: string, amount: int64, fast?: bool", "reads only")
 	c.get("/admin/procedures?find=BAL").expect(200, "balance").lacks("annotate")
@@ -103,14 +103,14 @@ func TestProcedures(t *testing.T) {
 	c.post("/admin/procedures/move", "arg-from", "", "arg-to", "ben", "arg-amount", "1").expect(422, "no_account", "Nothing was changed")
 	c.post("/admin/procedures/move", "arg-from", "ann", "arg-to", "ben", "arg-amount", "much").expect(422, `value="much"`, `aria-invalid="true"`)
 	c.post("/admin/procedures/move", "arg-from", "ann", "arg-to", "ben", "arg-amount", "1", "arg-tags", `[1`).expect(422, "[1</textarea>")
-	if is := value(t, store, "ann"); is != "70" {
+	if is := keyNow(t, store, "ann"); is != "70" {
 		t.Errorf("ann has %s", is)
 	}
 
 	c.post("/admin/procedures/annotate", "arg-id", "zero", "arg-text", "the collection is stored now").expect(200, "description of a collection")
-	put(t, store, 1, "gone", "soon")
+	putKeys(t, store, 1, "gone", "soon")
 	c.post("/admin/procedures/annotate", "arg-id", "first", "arg-text", "fish").expect(200, "notes/first", "created", "&#34;text&#34;: &#34;fish&#34;", "gone", "<del>- soon</del>", "deleted")
-	page := c.post("/admin/procedures/annotate", "arg-id", "first", "arg-text", "meat").expect(200, "changed", "<del>-     &#34;text&#34;: &#34;fish&#34;</del>", "<ins>+     &#34;text&#34;: &#34;meat&#34;</ins>")
+	page := c.post("/admin/procedures/annotate", "arg-id", "first", "arg-text", "meat").expect(200, "changed", "<del>-     &#34;text&#34;: &#34;fish&#34;,</del>", "<ins>+     &#34;text&#34;: &#34;meat&#34;,</ins>")
 	page.lacks("<del>-     &#34;size&#34;")
 	if page := c.post("/admin/procedures/many", "arg-n", "200").expect(200, "not shown: 150", "The rest of the result is left out", "&lt;b&gt;"); len(page.Body) > 200_000 {
 		t.Errorf("the page has %d bytes", len(page.Body))
@@ -124,13 +124,13 @@ func TestProceduresViewer(t *testing.T) {
 	t.Parallel()
 	var store *kv.Store
 	w := start(t, withProcedures(&store))
-	put(t, store, 0, "ann", "100")
-	v := w.anna().viewer()
+	putKeys(t, store, 0, "ann", "100")
+	v := w.anna().lookOnly()
 	v.get("/admin/procedures/balance?call=1&arg-account=ann").expect(200, "&#34;100&#34;", "It took")
 	v.get("/admin/procedures/move?call=1&arg-from=ann&arg-to=ben&arg-amount=1").expect(200, "only superadmins").lacks("It took")
 	v.post("/admin/procedures/move", "arg-from", "ann", "arg-to", "ben", "arg-amount", "1").expect(403)
 	v.post("/admin/procedures/balance", "arg-account", "ann").expect(403)
-	if is := value(t, store, "ann"); is != "100" {
+	if is := keyNow(t, store, "ann"); is != "100" {
 		t.Errorf("ann has %s", is)
 	}
 }
@@ -140,8 +140,8 @@ func TestLooksProcedures(t *testing.T) {
 	t.Parallel()
 	var store *kv.Store
 	w := start(t, withProcedures(&store))
-	put(t, store, 0, "ann", "100")
-	put(t, store, 1, "gone", "soon")
+	putKeys(t, store, 0, "ann", "100")
+	putKeys(t, store, 1, "gone", "soon")
 	c := w.open()
 	c.visit("/admin/procedures")
 	c.looks("procedures")
