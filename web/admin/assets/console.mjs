@@ -1,0 +1,85 @@
+// The console keeps what was run in this browser, shows only the fields of its language, and runs with Ctrl+Enter.
+import { t } from "./texts.mjs";
+
+/** @typedef {{lang: string, text: string, collection: string, space: string}} Earlier */
+
+const key = "skerry-console";
+const most = 50; // texts that are kept
+const longest = 4096; // characters of a text that is kept
+
+const form = /** @type {HTMLFormElement} */ (document.getElementById("console"));
+const text = /** @type {HTMLTextAreaElement} */ (document.getElementById("text"));
+const box = /** @type {HTMLElement} */ (document.getElementById("history"));
+const list = /** @type {HTMLSelectElement} */ (document.getElementById("earlier"));
+
+const field = (/** @type {string} */ name) => String(new FormData(form).get(name) ?? "");
+
+/** @returns {Earlier[]} */
+function load() {
+	try {
+		const all = JSON.parse(localStorage.getItem(key) ?? "[]");
+		return Array.isArray(all) ? all.filter((e) => typeof e?.text === "string" && typeof e.lang === "string") : [];
+	} catch {
+		return []; // storage is off, or holds something else
+	}
+}
+
+/** @param {Earlier[]} all */
+function save(all) {
+	try {
+		localStorage.setItem(key, JSON.stringify(all));
+	} catch {
+		// storage is off or full: nothing is kept
+	}
+}
+
+function fill() {
+	const all = load();
+	box.hidden = all.length === 0;
+	while (list.options.length > 1) list.remove(1);
+	for (const [i, e] of all.entries()) {
+		const where = e.lang === "filter" ? e.collection : e.lang;
+		list.add(new Option(`${where}: ${e.text.replace(/\s+/g, " ").slice(0, 100) || t("(all)")}`, String(i)));
+	}
+}
+
+function showFields() {
+	const lang = field("lang");
+	for (const e of form.querySelectorAll("[data-for]")) {
+		if (e instanceof HTMLElement) e.hidden = e.dataset.for !== lang;
+	}
+}
+
+form.addEventListener("submit", () => {
+	/** @type {Earlier} */
+	const now = { lang: field("lang"), text: text.value, collection: field("collection"), space: field("space") };
+	if (now.text.length > longest) return;
+	const others = load().filter((e) => e.lang !== now.lang || e.text !== now.text || e.collection !== now.collection || e.space !== now.space);
+	save([now, ...others].slice(0, most));
+});
+
+list.addEventListener("change", () => {
+	const e = load()[Number(list.value)];
+	if (!list.value || !e) return;
+	text.value = e.text;
+	for (const [name, v] of Object.entries({ lang: e.lang, collection: e.collection, space: e.space })) {
+		const input = form.elements.namedItem(name);
+		if (input && "value" in input) input.value = String(v ?? "");
+	}
+	list.value = "";
+	showFields();
+	text.focus();
+});
+
+document.getElementById("forget")?.addEventListener("click", () => {
+	save([]);
+	fill();
+});
+
+form.addEventListener("change", showFields);
+text.addEventListener("keydown", (e) => {
+	if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) form.requestSubmit();
+});
+
+fill();
+showFields();
