@@ -17,6 +17,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/skerrydb/skerry/auth"
@@ -141,7 +142,9 @@ type Admin struct {
 	menu    []section
 	samples *sampler
 	setup   setup
-	started time.Time
+
+	superadmins sync.Mutex // one change at a time that takes the powers of a superadmin away
+	started     time.Time
 }
 
 // New returns the admin page. It fails with engine.ErrUnsupported if the engine does not promise what users need.
@@ -195,7 +198,7 @@ func (a *Admin) newApp() error {
 	if err != nil {
 		return err
 	}
-	a.app.AddErrors(auth.Catalog(), record.Catalog(), series.Catalog(), graph.Catalog())
+	a.app.AddErrors(auth.Catalog(), mail.Catalog(), record.Catalog(), series.Catalog(), graph.Catalog())
 	a.app.Use(a.checkHost, web.Compress(web.CompressOptions{}))
 	a.account, err = account.New(a.app, a.users, account.Options{
 		Sessions: a.store, Prefix: Prefix + "/account", Name: "Skerry admin", Views: views, Closed: true, AfterLogin: Prefix, Locals: a.accountLocals, Now: a.o.Now,
