@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/engine"
 )
 
 const viewersEmail = "ben@example.org"
@@ -150,3 +151,6 @@ func TestLooksAdministrators(t *testing.T) {
 	c.Until(`document.querySelector("h1")?.textContent === "` + email + `"`)
 	c.looks("administrator")
 }
+
+// local is the level of reads of a test.
+var local = engine.Read{Level: engine.Local}
