@@ -83,6 +83,9 @@ type Options struct {
 	// none when this server begins to lead.
 	AdminLink func(url string)
 
+	// Settings are the program's settings in effect, which the admin page shows. They must not contain secrets.
+	Settings []Setting
+
 	// Password, if not empty, is required of every client on both faces.
 	Password string
 
@@ -133,6 +136,9 @@ type Options struct {
 	// Logger receives what an operator should know; nil discards it.
 	Logger *slog.Logger
 }
+
+// Setting is a setting of a program in effect, for people.
+type Setting = admin.Setting
 
 // Server is the capabilities and faces on one engine.
 type Server struct {
