@@ -132,7 +132,8 @@ A folder created by skerry cluster is a node of a cluster: see skerry help clust
 
 // serve starts a server, in order; the stop is the reverse.
 func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
-	log := o.logger(p.Stderr)
+	recent := &skerry.RecentLog{}
+	log := slog.New(recent.Handler(o.logger(p.Stderr).Handler()))
 	if o.engine == nil {
 		o.memory = MemoryLimit(o.memory)
 	}
@@ -171,7 +172,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Gremlin: o.gremlin, Web: app, Procedures: p.App.Procedures, Series: slices.Concat(p.App.Series, o.series), OperatorRoutes: p.App.OperatorRoutes, Password: o.password, Hosts: o.hosts, TLS: o.tls, NoLane: o.lane == "off", Certificates: o.acme.of(),
 		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(huge, metrics), Logger: log,
-		Settings: o.effective,
+		Settings: o.effective, RecentLog: recent,
 		AdminLink: func(url string) {
 			log.Info("the admin page has no administrator yet; open this link once, within 24 hours, to set up the first", "url", url)
 		},

@@ -87,6 +87,12 @@ type Options struct {
 	// Settings are the server's settings in effect.
 	Settings []Setting
 
+	// Faults has the newest faults of the application; nil: there is none.
+	Faults *Faults
+
+	// RecentLog has the newest lines of the server's log.
+	RecentLog *RecentLog
+
 	// Docs are the pages of the documentation, *.md.
 	Docs fs.FS
 
