@@ -28,6 +28,9 @@ func (s *Server) newAdminPage() (*admin.Admin, error) {
 	if s.o.AdminLink != nil {
 		o.SetupLink = func(path string) { s.o.AdminLink(s.adminPageURL() + strings.TrimPrefix(path, admin.Prefix)) }
 	}
+	if s.hasApplication() {
+		o.Caches, o.FlushCache = to.caches.forPeople, to.caches.empty
+	}
 	if b, ok := s.eng.(engine.Backuper); ok {
 		o.Backup = b.Backup
 	}

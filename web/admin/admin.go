@@ -125,8 +125,18 @@ type Setting struct {
 
 // Cache is a cache of this node, for people.
 type Cache struct {
-	Name string
-	Rows []Row // what it counts
+	Name      string
+	Fresh     bool          // whether it may answer now
+	Age       time.Duration // how old an answer can be now; 0 if unknown
+	Staleness time.Duration // how old it may be
+	Reads     []Tier        // by who answered them
+	Rows      []Row         // what else it counts
+}
+
+// Tier is how many reads of a cache one tier has answered.
+type Tier struct {
+	Name  string
+	Reads uint64
 }
 
 // Row is a name with a value.
