@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/skerrydb/skerry/docs"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web/admin"
 	"github.com/skerrydb/skerry/web/api"
@@ -22,9 +23,13 @@ func (s *Server) newAdminPage() (*admin.Admin, error) {
 		Store: to.KV, Engine: s.eng, Cluster: s.cluster, Records: to.Records, Procedures: to.Procedures, Series: to.Series, Graphs: to.Graphs,
 		Feed: to.Feed, Users: to.Users, Sessions: to.Sessions, Mail: to.Mail, Pages: to.AdminPages, Hosts: s.o.Hosts,
 		Metrics: func() iter.Seq[engine.Metric] { return s.scrape() }, Build: s.o.Build, Dir: s.o.Dir, Ready: s.Ready, Logger: s.o.Logger,
+		Settings: s.o.Settings, Faults: s.faults, RecentLog: s.o.RecentLog, Docs: docs.Pages,
 	}
 	if s.o.AdminLink != nil {
 		o.SetupLink = func(path string) { s.o.AdminLink(s.adminPageURL() + strings.TrimPrefix(path, admin.Prefix)) }
+	}
+	if s.hasApplication() {
+		o.Caches, o.FlushCache = to.caches.forPeople, to.caches.empty
 	}
 	if b, ok := s.eng.(engine.Backuper); ok {
 		o.Backup = b.Backup

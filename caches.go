@@ -134,14 +134,31 @@ func (k *caches) stats(c *web.Context) error {
 }
 
 func (k *caches) flush(c *web.Context) error {
-	name := strings.TrimPrefix(c.Request.URL.Path, cachesPath+"/")
+	x, err := k.find(strings.TrimPrefix(c.Request.URL.Path, cachesPath+"/"))
+	if err != nil {
+		return err
+	}
+	x.Flush()
+	return c.JSON(http.StatusOK, x.Stats())
+}
+
+// find returns the cache with a name.
+func (k *caches) find(name string) (*cache.Cache, error) {
 	for _, x := range k.list() {
 		if x.Name() == name {
-			x.Flush()
-			return c.JSON(http.StatusOK, x.Stats())
+			return x, nil
 		}
 	}
-	return engine.Errorf(engine.CodeNotFound, "there is no cache %.80q", name)
+	return nil, engine.Errorf(engine.CodeNotFound, "there is no cache %.80q", name)
+}
+
+// empty flushes the cache with a name.
+func (k *caches) empty(_ context.Context, name string) error {
+	x, err := k.find(name)
+	if err == nil {
+		x.Flush()
+	}
+	return err
 }
 
 // RecordEntries returns options of a cache of the records of one collection: the keys are the ids of records, the entries

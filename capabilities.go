@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/skerrydb/skerry/auth"
@@ -211,7 +212,8 @@ func (s *Server) openReports() (c capability, err error) {
 	if err != nil {
 		return c, err
 	}
-	s.services.Web.Faults = reporter{faults}
+	s.faults = &admin.Faults{}
+	s.services.Web.Faults = reporter{faults, s.faults}
 	return capability{name: "reports of faults", run: faults.Run, metrics: faults.Metrics}, nil
 }
 
@@ -224,8 +226,11 @@ func (s *Server) openOperatorRoutes() (c capability, err error) {
 	return c, nil
 }
 
-// reporter sends the application's faults to its operators.
-type reporter struct{ faults *mail.Faults }
+// reporter sends the application's faults to its operators, and keeps the newest for the admin page.
+type reporter struct {
+	faults *mail.Faults
+	recent *admin.Faults
+}
 
 // Report implements web.FaultReporter.
 func (r reporter) Report(f web.Fault) {
@@ -242,6 +247,10 @@ func (r reporter) Report(f web.Fault) {
 		}
 	}
 	r.faults.Report(report)
+	r.recent.Add(admin.Fault{
+		At: f.Time, Ref: f.Ref, Method: f.Method, Path: mail.RedactedPath(f.URL, f.Route), Route: f.Route,
+		Err: mail.Redacted(fmt.Sprint(f.Err), mail.MaxFaultValueBytes), Stack: mail.Redacted(string(f.Stack), mail.MaxFaultStackBytes),
+	})
 }
 
 // all yields the metrics of each of meters, which may be nil.

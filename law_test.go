@@ -146,6 +146,8 @@ var law = map[string]may{
 		tests: ". ci/oidcprovider cli engine/embedded kv github.com/pquerna/otp/...", // cli: the program that its guide shows
 	},
 
+	"docs": {}, // its pages, for the admin page
+
 	// the admin page
 	"web/admin": {
 		code:  "auth engine feed graph graph/gremlin graph/traversal graph/value keyspace kv mail proc record record/expr record/query record/schema record/value series session web web/account web/hostname web/problem web/records web/view",
@@ -185,7 +187,7 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth cache engine feed gate graph graph/files keyspace kv mail proc record record/keys record/schema resp series session transfer web web/acme web/admin web/api web/gremlin web/graphs web/hostname web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis graph/graphbinary graph/message graph/value web/problem web/view github.com/coder/websocket"},
+	".": {code: "auth cache docs engine feed gate graph graph/files keyspace kv mail proc record record/keys record/schema resp series session transfer web web/acme web/admin web/api web/gremlin web/graphs web/hostname web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis graph/graphbinary graph/message graph/value web/problem web/view github.com/coder/websocket"},
 	"cli": {
 		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/verb engine engine/cassandra engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis graph graph/files graph/value journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
 		tests: "auth ci/cassandraserver ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes

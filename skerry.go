@@ -90,6 +90,12 @@ type Options struct {
 	// none when this server begins to lead.
 	AdminLink func(url string)
 
+	// Settings are the program's settings in effect, which the admin page shows. They must not contain secrets.
+	Settings []Setting
+
+	// RecentLog keeps the newest lines of the log for the admin page. Nil: the server keeps those of Logger.
+	RecentLog *RecentLog
+
 	// Password, if not empty, is required of every client on both faces.
 	Password string
 
@@ -141,6 +147,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// Setting is a setting of a program in effect, for people.
+type Setting = admin.Setting
+
+// RecentLog keeps the newest lines of a log. The zero value is empty.
+type RecentLog = admin.RecentLog
+
 // Server is the capabilities and faces on one engine.
 type Server struct {
 	eng      engine.Engine
@@ -163,6 +175,7 @@ type Server struct {
 	meters   []func() iter.Seq[engine.Metric] // metrics for /metrics besides the HTTP face's own
 	page     *admin.Admin                     // nil: it is not served
 	scrape   func() iter.Seq[engine.Metric]   // all that /metrics shows of Skerry, for the admin page
+	faults   *admin.Faults                    // of the application; nil: there is none
 	guesses  *gate.Guesses                    // wrong passwords, on all listeners
 	doors    []door                           // the HTTP listeners
 	serving  atomic.Bool
@@ -184,6 +197,10 @@ type part struct {
 // listeners are open when Open returns, but no request is served before Run.
 func Open(eng engine.Engine, o Options) (*Server, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.RecentLog == nil {
+		o.RecentLog = &RecentLog{}
+		o.Logger = slog.New(o.RecentLog.Handler(o.Logger.Handler()))
+	}
 	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, http: o.HTTPListener, resp: o.RESPListener, admin: o.AdminListener, gremlin: o.GremlinListener, plain: o.Certificates.HTTPListener,
 		quit: make(chan struct{}), over: make(chan struct{})}
 	err := s.assemble()

@@ -36,6 +36,12 @@ func scrubbed(s string, n int) string {
 	return cut(scrub(s), n)
 }
 
+// Redacted returns at most n bytes of a text, without what looks like a secret in it.
+func Redacted(text string, n int) string { return scrubbed(text, n) }
+
+// RedactedPath returns the path of a request, and its query, without what looks like a secret: see Fault.Path and Fault.Route.
+func RedactedPath(target, route string) string { return scrubPath(target, route) }
+
 // isSecret reports whether a value with that name must be redacted.
 func isSecret(name string) bool { return secretName.MatchString(name) }
 

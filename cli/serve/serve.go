@@ -66,6 +66,8 @@ type Options struct {
 	tls      *tls.Config // from tlsCert and tlsKey, after check
 
 	embeddedOnly []string // settings of the embedded engine that are set
+
+	effective []skerry.Setting // what they are and where that comes from, for people
 }
 
 func MemorySetting(p *int64) verb.Setting {
@@ -124,7 +126,7 @@ acknowledged write is lost.
 A folder created by skerry cluster is a node of a cluster: see skerry help cluster.`,
 	Start: func(app verb.App) verb.Action {
 		o := &Options{}
-		return verb.Action{Settings: o.Settings(), Check: func(rest []string) error { return o.check(app, rest) }, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+		return verb.Action{Settings: o.noted(o.Settings()), Check: func(rest []string) error { return o.check(app, rest) }, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			return serve(ctx, p, o)
 		}}
 	},
@@ -132,7 +134,8 @@ A folder created by skerry cluster is a node of a cluster: see skerry help clust
 
 // serve starts a server, in order; the stop is the reverse.
 func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
-	log := o.logger(p.Stderr)
+	recent := &skerry.RecentLog{}
+	log := slog.New(recent.Handler(o.logger(p.Stderr).Handler()))
 	if o.engine == nil {
 		o.memory = MemoryLimit(o.memory)
 	}
@@ -172,6 +175,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Gremlin: o.gremlin, Web: app, Procedures: p.App.Procedures, Series: slices.Concat(p.App.Series, o.series), OperatorRoutes: p.App.OperatorRoutes, Password: o.password, Hosts: o.hosts, TLS: o.tls, NoLane: o.lane == "off", Certificates: o.acme.of(),
 		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(huge, metrics), Logger: log,
 		AdminPage: map[string]string{"on": "", "http": skerry.AdminPageOnHTTP, "off": skerry.Off}[o.adminPage],
+		Settings: o.effective, RecentLog: recent,
 		AdminLink: func(url string) {
 			log.Info("the admin page has no administrator yet; open this link once, within 24 hours, to set up the first", "url", url)
 		},

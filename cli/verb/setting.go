@@ -24,6 +24,16 @@ type Setting struct {
 	Server  bool
 	Hidden  bool // accepted, but not in the usage text
 	Set     func(value string) error
+	Note    func(value, from string) // if not nil, is told each value that was set and what set it; the last one counts
+}
+
+// set sets a value that came from a place.
+func (s Setting) set(value, from string) error {
+	err := s.Set(value)
+	if err == nil && s.Note != nil {
+		s.Note(value, from)
+	}
+	return err
 }
 
 // env returns the name of the setting's variable.
@@ -32,6 +42,9 @@ func (s Setting) env() string {
 }
 
 const EnvPrefix = "SKERRY_"
+
+// FromDefault is where a value that nobody has set comes from.
+const FromDefault = "default"
 
 // foreignEnv are variables with Skerry's prefix that are not settings: those of tests, and those that
 // Kubernetes sets for a service called skerry.
@@ -96,7 +109,7 @@ func Configure(settings, server []Setting, args, environ []string) (rest []strin
 	}
 	for _, s := range all {
 		if s.Default != "" {
-			if err := s.Set(s.Default); err != nil {
+			if err := s.set(s.Default, FromDefault); err != nil {
 				panic("BUG: default of " + s.Name + ": " + err.Error())
 			}
 		}
@@ -106,7 +119,7 @@ func Configure(settings, server []Setting, args, environ []string) (rest []strin
 		}
 		for _, from := range sources {
 			if v, ok := from.values[s.Name]; ok {
-				if err := s.Set(v); err != nil {
+				if err := s.set(v, from.label(s)); err != nil {
 					wrong = append(wrong, fmt.Errorf("%s: %w", from.label(s), err))
 				}
 			}

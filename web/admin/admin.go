@@ -17,6 +17,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/skerrydb/skerry/auth"
@@ -86,6 +87,12 @@ type Options struct {
 	// Settings are the server's settings in effect.
 	Settings []Setting
 
+	// Faults has the newest faults of the application; nil: there is none.
+	Faults *Faults
+
+	// RecentLog has the newest lines of the server's log.
+	RecentLog *RecentLog
+
 	// Docs are the pages of the documentation, *.md.
 	Docs fs.FS
 
@@ -118,8 +125,18 @@ type Setting struct {
 
 // Cache is a cache of this node, for people.
 type Cache struct {
-	Name string
-	Rows []Row // what it counts
+	Name      string
+	Fresh     bool          // whether it may answer now
+	Age       time.Duration // how old an answer can be now; 0 if unknown
+	Staleness time.Duration // how old it may be
+	Reads     []Tier        // by who answered them
+	Rows      []Row         // what else it counts
+}
+
+// Tier is how many reads of a cache one tier has answered.
+type Tier struct {
+	Name  string
+	Reads uint64
 }
 
 // Row is a name with a value.
@@ -141,7 +158,9 @@ type Admin struct {
 	menu    []section
 	samples *sampler
 	setup   setup
-	started time.Time
+
+	superadmins sync.Mutex // one change at a time that takes the powers of a superadmin away
+	started     time.Time
 }
 
 // New returns the admin page. It fails with engine.ErrUnsupported if the engine does not promise what users need.
@@ -195,7 +214,7 @@ func (a *Admin) newApp() error {
 	if err != nil {
 		return err
 	}
-	a.app.AddErrors(auth.Catalog(), record.Catalog(), series.Catalog(), graph.Catalog())
+	a.app.AddErrors(auth.Catalog(), mail.Catalog(), record.Catalog(), series.Catalog(), graph.Catalog())
 	a.app.Use(a.checkHost, web.Compress(web.CompressOptions{}))
 	a.account, err = account.New(a.app, a.users, account.Options{
 		Sessions: a.store, Prefix: Prefix + "/account", Name: "Skerry admin", Views: views, Closed: true, AfterLogin: Prefix, Locals: a.accountLocals, Now: a.o.Now,
