@@ -172,7 +172,7 @@ func (a *Admin) describe(ch engine.Change, f *changeFilter) changed {
 		all := a.o.Records.Touched(ch, func(collection, id string) {
 			if at := collection + "/" + id; !seen[at] {
 				seen[at] = true
-				add(changedPart{Kind: "record", Name: shorten(at, maxKeyShown), Link: Prefix + "/records/" + url.PathEscape(collection) + "/" + url.PathEscape(id), collection: collection, id: id})
+				add(changedPart{Kind: "record", Name: shorten(at, maxChangeName), Link: Prefix + "/records/" + url.PathEscape(collection) + "/" + url.PathEscape(id), collection: collection, id: id})
 			}
 		})
 		if all {
@@ -187,13 +187,13 @@ func (a *Admin) describe(ch engine.Change, f *changeFilter) changed {
 	return out
 }
 
-// maxKeyShown bounds the bytes of a key or an id that are shown.
-const maxKeyShown = 200
+// maxChangeName bounds the bytes of a key or an id that are shown.
+const maxChangeName = 120
 
 // keyPart describes the change of a key.
 func keyPart(e kv.Event) changedPart {
 	q := url.Values{"space": {strconv.Itoa(int(e.Space))}, "key": {string(e.Key)}}
-	return changedPart{Kind: "key", Name: shorten(strings.ToValidUTF8(string(e.Key), "\ufffd"), maxKeyShown), Link: Prefix + "/keys?" + q.Encode(), Deleted: e.Deleted, space: e.Space, key: string(e.Key)}
+	return changedPart{Kind: "key", Name: shorten(strings.ToValidUTF8(string(e.Key), "\ufffd"), maxChangeName), Link: Prefix + "/keys?" + q.Encode(), Deleted: e.Deleted, space: e.Space, key: string(e.Key)}
 }
 
 // recent returns the newest changes before a position that a filter wants, newest first. next is the position before which

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -145,10 +147,7 @@ func (a *Admin) showCluster(c *web.Context, status int, problem string) error {
 	}
 	slices.SortStableFunc(sites, func(x, y site) int { return strings.Compare(x.Name, y.Name) })
 	facts := a.clusterFacts()
-	var troubles []trouble
-	add := func(what, remedy string) { troubles = append(troubles, trouble{what, remedy}) }
-	a.clusterTroubles(s, add)
-	a.factTroubles(s, facts, add)
+	troubles := a.clusterFaults(s, facts)
 	past, _ := a.leaders.past()
 	_, hands := a.o.Engine.(engine.HandOverer)
 	join := s.Addr
@@ -160,6 +159,14 @@ func (a *Admin) showCluster(c *web.Context, status int, problem string) error {
 		"troubles": troubles, "facts": facts, "past": past, "at": a.o.Now(), "hands": hands && s.Leader != 0 && voters > 1, "problem": problem,
 		"folder": shellWord(a.o.Dir), "join": shellWord(join), "lead": s.Leader == s.Self,
 	})
+}
+
+// clusterFaults returns what is wrong with the cluster.
+func (a *Admin) clusterFaults(s engine.ClusterState, f clusterFacts) (all []trouble) {
+	add := func(what, remedy string) { all = append(all, trouble{what, remedy}) }
+	a.clusterTroubles(s, add)
+	a.factTroubles(s, f, add)
+	return all
 }
 
 // clusterTroubles says what is wrong with the cluster, and what to do.
@@ -219,6 +226,8 @@ type clusterNow struct {
 	Leader uint64 `json:"leader"`
 	Term   uint64 `json:"term"`
 	Nodes  string `json:"nodes"` // changes when a node is added, removed or has another role
+
+	Troubles []trouble `json:"troubles"`
 }
 
 // clusterLive streams the leader and the term.
@@ -226,14 +235,17 @@ func (a *Admin) clusterLive(c *web.Context) error {
 	return c.SSE(web.EventOptions{Retry: 2 * time.Second}, func(s *web.Events) error {
 		tick := time.NewTicker(clusterEvery)
 		defer tick.Stop()
-		var last clusterNow
+		last := ""
 		for {
 			_, next := a.leaders.past()
 			st := a.o.Cluster.State()
-			now := clusterNow{st.Self, st.Leader, st.Term, nodeRoles(st.Nodes)}
-			if now != last {
-				last = now
-				if err := s.SendJSON(web.Event{Name: "cluster"}, now); err != nil {
+			now, err := json.Marshal(clusterNow{st.Self, st.Leader, st.Term, nodeRoles(st.Nodes), a.clusterFaults(st, a.clusterFacts())})
+			if err != nil {
+				return err
+			}
+			if string(now) != last {
+				last = string(now)
+				if err := s.SendJSON(web.Event{Name: "cluster"}, json.RawMessage(now)); err != nil {
 					return err
 				}
 			}
@@ -243,11 +255,21 @@ func (a *Admin) clusterLive(c *web.Context) error {
 			case <-s.Context().Done():
 				return nil
 			}
-			if !a.lookAgain(c) {
+			if !a.mayWatch(c) {
 				return nil
 			}
 		}
 	})
+}
+
+// mayWatch is lookAgain for the page that people need most when no majority can be asked: until it can, who has opened the page
+// goes on to see which nodes there are, and nothing else.
+func (a *Admin) mayWatch(c *web.Context) bool {
+	c.LookAgain()
+	if _, err := c.User(); errors.Is(err, engine.ErrNotLeader) {
+		return true
+	}
+	return a.stillMay(c) || a.o.Cluster.State().Leader == 0
 }
 
 // nodeRoles returns a text that is equal if the nodes are.

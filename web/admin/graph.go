@@ -110,7 +110,7 @@ func (a *Admin) graphPage(c *web.Context) error {
 	}
 	name, text, id := c.Query("graph").Or(graph.Default).String(), c.Query("gremlin").String(), c.Query("vertex").String()
 	locals := web.Locals{
-		"title": a.text("Graph"), "names": names, "name": name, "gremlin": text, "id": id, "type": c.Query("type").String(), "problem": "", "fault": (*graphFault)(nil),
+		"title": a.text("Graph"), "names": names, "name": name, "gremlin": text, "id": id, "problem": "", "fault": (*graphFault)(nil),
 		"results": []graphResult(nil), "asked": false, "cut": false, "plan": "", "vertex": (*vertexView)(nil), "counts": (*graphCounts)(nil), "older": "",
 		"indexes": []*graph.Index(nil), "schema": (*graph.Schema)(nil), "placeholder": graphPlaceholder, "limit": maxGraphResults, "count_limit": maxGraphCount,
 	}
@@ -259,7 +259,7 @@ func valueText(v any) string { return shorten(value.Text(v), maxGraphValue) }
 
 // refOf names a vertex.
 func refOf(name string, id any, label string) *vertexRef {
-	r := &vertexRef{ID: value.Text(id), Label: shorten(strings.ReplaceAll(label, value.LabelSeparator, ", "), maxKeyShown)}
+	r := &vertexRef{ID: value.Text(id), Label: shorten(strings.ReplaceAll(label, value.LabelSeparator, ", "), maxChangeName)}
 	switch id.(type) {
 	case string:
 	case value.UUID:
@@ -289,7 +289,7 @@ func findVertex(tx *graph.Tx, id, kind string) (v *graph.Vertex, err error) {
 			return v, err
 		}
 	}
-	return nil, engine.Errorf(engine.CodeNotFound, "there is no vertex %q in this graph", shorten(id, maxKeyShown))
+	return nil, engine.Errorf(engine.CodeNotFound, "there is no vertex %q in this graph", shorten(id, maxChangeName))
 }
 
 // viewOf reads a vertex and a page of its edges.
@@ -305,7 +305,7 @@ func viewOf(tx *graph.Tx, name, id, kind string, skip int) (*vertexView, error) 
 		}
 		out.Properties = append(out.Properties, property{p.Key, valueText(p.Val)})
 		if s, ok := p.Val.(string); ok && p.Key == "name" {
-			out.Name = shorten(s, maxKeyShown)
+			out.Name = shorten(s, maxChangeName)
 		}
 		return nil
 	})
@@ -323,7 +323,7 @@ func viewOf(tx *graph.Tx, name, id, kind string, skip int) (*vertexView, error) 
 		}
 		other := e.Other(v)
 		row := edgeRow{ID: valueText(e.ElementID()), Label: e.ElementLabel(), Out: e.Out().Number() == v.Number(), Other: *refOf(name, other.ElementID(), other.ElementLabel())}
-		row.Other.Name = nameOf(other)
+		row.Other.Name = vertexName(other)
 		out.Edges = append(out.Edges, row)
 		return nil
 	})
@@ -333,11 +333,11 @@ func viewOf(tx *graph.Tx, name, id, kind string, skip int) (*vertexView, error) 
 	return out, tx.Err()
 }
 
-// nameOf returns the property name of a vertex, if it is text.
-func nameOf(v *graph.Vertex) (name string) {
+// vertexName returns the property name of a vertex, if it is text.
+func vertexName(v *graph.Vertex) (name string) {
 	err := v.Properties([]string{"name"}, func(p *graph.VertexProperty) error {
 		if s, ok := p.Val.(string); ok {
-			name = shorten(s, maxKeyShown)
+			name = shorten(s, maxChangeName)
 		}
 		return errEnough
 	})
@@ -434,7 +434,7 @@ func (a *Admin) describeGraph(ctx context.Context, name string, locals web.Local
 func countsOf(name, step string, of map[string]int) (all []labelCount) {
 	for _, l := range slices.Sorted(maps.Keys(of)) {
 		call := gremlin.Call{Name: "hasLabel", Args: []any{l}}
-		all = append(all, labelCount{shorten(l, maxKeyShown), of[l], graphLink(name, "gremlin", "g."+step+"()."+call.String()+".limit(50)")})
+		all = append(all, labelCount{shorten(l, maxChangeName), of[l], graphLink(name, "gremlin", "g."+step+"()."+call.String()+".limit(50)")})
 	}
 	slices.SortStableFunc(all, func(x, y labelCount) int { return y.Count - x.Count })
 	return all

@@ -159,7 +159,7 @@ func (a *Admin) seriesPage(c *web.Context) error {
 	}
 	locals := web.Locals{
 		"title": a.text("Time series"), "collections": all, "ask": q, "fault": fault, "plot": plot, "names": names[:min(len(names), seriesNames)],
-		"ranges": seriesRanges(), "aggregates": seriesAggregates(), "auto_step": stepOf(max(time.Second, q.to.Sub(q.from))).String(), "rows": []Row(nil), "more": "", "limit": maxSeriesShown,
+		"ranges": seriesRanges(), "aggregates": seriesAggregates(), "auto_step": stepOf(max(time.Second, q.to.Sub(q.from))).String(), "more": "", "limit": maxSeriesShown,
 	}
 	if plot != nil {
 		table, more := seriesTable(plot, c)

@@ -2,7 +2,7 @@
 import { follow } from "./events.mjs";
 import { t } from "./texts.mjs";
 
-/** @typedef {{self: number, leader: number, term: number, nodes: string}} Now */
+/** @typedef {{self: number, leader: number, term: number, nodes: string, troubles: {What: string, Remedy: string}[] | null}} Now */
 
 const fresh = /** @type {HTMLElement} */ (document.getElementById("fresh"));
 const leader = /** @type {HTMLElement} */ (document.getElementById("leader"));
@@ -13,6 +13,23 @@ const past = /** @type {HTMLElement} */ (document.getElementById("past"));
 let last;
 let since = new Date();
 let was = true;
+
+/** @param {Now} now */
+function warn(now) {
+	const all = now.troubles ?? [];
+	const list = document.createElement("ul");
+	list.className = "troubles";
+	for (const one of all) {
+		const li = document.createElement("li");
+		const what = document.createElement("strong");
+		what.textContent = one.What;
+		li.append(what, ` ${one.Remedy}`);
+		list.append(li);
+	}
+	document.getElementById("wrong")?.replaceChildren(...(all.length > 0 ? [list] : []));
+	const well = document.getElementById("well");
+	if (well) well.hidden = all.length > 0;
+}
 
 /** @param {Now} now */
 function show(now) {
@@ -29,6 +46,7 @@ function show(now) {
 		while (past.childElementCount > 100) past.lastElementChild?.remove();
 	}
 	leader.textContent = name;
+	warn(now);
 	term.textContent = String(now.term);
 	for (const e of document.querySelectorAll("[data-node]")) e.classList.toggle("leads", /** @type {HTMLElement} */ (e).dataset.node === String(now.leader));
 	if (last && (last.leader !== now.leader || last.nodes !== now.nodes)) {

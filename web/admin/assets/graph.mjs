@@ -63,7 +63,7 @@ function add(a) {
 /** arrange moves the vertices: all push one another away, and edges pull. */
 function arrange() {
 	const all = [...spots.values()];
-	const want = Math.min(110, Math.sqrt((width * height) / all.length) * 0.8);
+	const want = Math.min(70, Math.sqrt((width * height) / all.length) * 0.5);
 	for (let round = 0; round < 150; round++) {
 		const step = 12 * (1 - round / 150) + 0.5;
 		const moves = all.map((a) => {
@@ -74,8 +74,8 @@ function arrange() {
 				const dx = a.x - b.x || 0.01;
 				const dy = a.y - b.y || 0.01;
 				const push = (want * want) / (dx * dx + dy * dy);
-				x += dx * push * 0.3;
-				y += dy * push * 0.3;
+				x += dx * push;
+				y += dy * push;
 			}
 			return [x, y];
 		});
@@ -83,8 +83,9 @@ function arrange() {
 			const i = all.indexOf(/** @type {Spot} */ (spots.get(l.from)));
 			const j = all.indexOf(/** @type {Spot} */ (spots.get(l.to)));
 			if (i < 0 || j < 0 || i === j) continue;
-			const dx = (all[j].x - all[i].x) * 0.15;
-			const dy = (all[j].y - all[i].y) * 0.15;
+			const pull = Math.hypot(all[j].x - all[i].x, all[j].y - all[i].y) / want;
+			const dx = (all[j].x - all[i].x) * pull;
+			const dy = (all[j].y - all[i].y) * pull;
 			moves[i][0] += dx;
 			moves[i][1] += dy;
 			moves[j][0] -= dx;
