@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web"
 )
@@ -225,7 +226,10 @@ type clusterNow struct {
 	Self   uint64 `json:"self"`
 	Leader uint64 `json:"leader"`
 	Term   uint64 `json:"term"`
-	Nodes  string `json:"nodes"` // changes when a node is added, removed or has another role
+	Nodes  string `json:"nodes"` // changes when a node is added, removed or moved
+
+	Roles     map[uint64]string `json:"roles"`
+	Connected float64           `json:"connected"`
 
 	Troubles []trouble `json:"troubles"`
 }
@@ -239,7 +243,8 @@ func (a *Admin) clusterLive(c *web.Context) error {
 		for {
 			_, next := a.leaders.past()
 			st := a.o.Cluster.State()
-			now, err := json.Marshal(clusterNow{st.Self, st.Leader, st.Term, nodeRoles(st.Nodes), a.clusterFaults(st, a.clusterFacts())})
+			facts := a.clusterFacts()
+			now, err := json.Marshal(clusterNow{st.Self, st.Leader, st.Term, nodeList(st.Nodes), a.roles(), facts.Connected, a.clusterFaults(st, facts)})
 			if err != nil {
 				return err
 			}
@@ -266,17 +271,30 @@ func (a *Admin) clusterLive(c *web.Context) error {
 // goes on to see which nodes there are, and nothing else.
 func (a *Admin) mayWatch(c *web.Context) bool {
 	c.LookAgain()
-	if _, err := c.User(); errors.Is(err, engine.ErrNotLeader) {
-		return true
+	who, err := c.User()
+	if err == nil {
+		var u auth.User
+		if u, err = a.users.Get(c, engine.Read{Level: engine.Local}, who.ID); err == nil {
+			return !u.Disabled && (u.Has(RoleSuperadmin) || u.Has(RoleViewer))
+		}
 	}
-	return a.stillMay(c) || a.o.Cluster.State().Leader == 0
+	return errors.Is(err, engine.ErrNotLeader)
 }
 
-// nodeRoles returns a text that is equal if the nodes are.
-func nodeRoles(nodes []engine.Node) string {
+// roles returns the roles of the nodes, for people.
+func (a *Admin) roles() map[uint64]string {
+	all := map[uint64]string{}
+	for _, n := range a.nodes() {
+		all[n.ID] = n.Role
+	}
+	return all
+}
+
+// nodeList returns a text that is equal if the nodes are.
+func nodeList(nodes []engine.Node) string {
 	var b strings.Builder
 	for _, n := range nodes {
-		b.WriteString(strconv.FormatUint(n.ID, 10) + " " + n.Addr + " " + strconv.FormatBool(n.Voter) + strconv.FormatBool(n.Replica) + " " + n.Site + "\n")
+		b.WriteString(strconv.FormatUint(n.ID, 10) + " " + n.Addr + " " + n.HTTP + " " + n.Site + "\n")
 	}
 	return b.String()
 }

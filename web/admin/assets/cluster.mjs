@@ -2,7 +2,7 @@
 import { follow } from "./events.mjs";
 import { t } from "./texts.mjs";
 
-/** @typedef {{self: number, leader: number, term: number, nodes: string, troubles: {What: string, Remedy: string}[] | null}} Now */
+/** @typedef {{self: number, leader: number, term: number, nodes: string, roles: Record<string, string>, connected: number, troubles: {What: string, Remedy: string}[] | null}} Now */
 
 const fresh = /** @type {HTMLElement} */ (document.getElementById("fresh"));
 const leader = /** @type {HTMLElement} */ (document.getElementById("leader"));
@@ -48,10 +48,17 @@ function show(now) {
 	leader.textContent = name;
 	warn(now);
 	term.textContent = String(now.term);
-	for (const e of document.querySelectorAll("[data-node]")) e.classList.toggle("leads", /** @type {HTMLElement} */ (e).dataset.node === String(now.leader));
-	if (last && (last.leader !== now.leader || last.nodes !== now.nodes)) {
-		fresh.textContent = t("The cluster has changed. Load the page again for its nodes.");
+	for (const e of document.querySelectorAll("[data-node]")) {
+		const id = /** @type {HTMLElement} */ (e).dataset.node ?? "";
+		e.classList.toggle("leads", id === String(now.leader));
+		const role = e.querySelector(".role");
+		if (!role) continue;
+		role.textContent = now.roles[id] ?? t("removed");
+		role.classList.toggle("well", id === String(now.leader));
 	}
+	const connected = document.getElementById("connected");
+	if (connected) connected.textContent = String(now.connected);
+	if (last && last.nodes !== now.nodes) fresh.textContent = t("The nodes have changed. Load the page again to see them.");
 	last = now;
 }
 

@@ -9,10 +9,11 @@ import { t } from "./texts.mjs";
 
 const most = 200; // vertices
 const labels = 60; // vertices up to which edges have texts
-const width = 800;
-const height = 480;
 const box = document.getElementById("near");
 const picture = document.getElementById("picture");
+if (box) box.hidden = false;
+const width = Math.min(900, Math.max(280, picture?.clientWidth ?? 0));
+const height = Math.min(480, Math.max(320, width * 0.6));
 const state = /** @type {HTMLElement} */ (document.getElementById("near-state"));
 /** @type {Map<string, Spot>} */
 const spots = new Map();
@@ -158,7 +159,6 @@ async function expand(key) {
 
 const first = JSON.parse(document.getElementById("vertex")?.textContent || "null");
 if (box && first) {
-	box.hidden = false;
 	add(first);
 	draw();
 }

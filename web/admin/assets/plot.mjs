@@ -9,9 +9,10 @@ const colours = ["--accent", "--wrong", "--well"];
  * plot adds an empty plot of lines with the given names to a box.
  * @param {HTMLElement} box
  * @param {string[]} names
+ * @param {boolean} [tight] whether the plot need not show 0
  * @returns {(data: number[][]) => void} shows data: times in seconds, then the values of each line
  */
-export function plot(box, names) {
+export function plot(box, names, tight = false) {
 	const figure = document.createElement("figure");
 	const title = document.createElement("figcaption");
 	title.textContent = names.join(" · ");
@@ -27,7 +28,7 @@ export function plot(box, names) {
 			height: 180,
 			cursor: { drag: { x: false, y: false } },
 			legend: { live: true },
-			scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => [Math.min(0, min), max > 0 ? max * 1.1 : 1] } },
+			scales: tight ? {} : { y: { range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => [Math.min(0, min), max > 0 ? max * 1.1 : 1] } },
 			axes: [axis, { ...axis, size: 60 }],
 			series: [{}, ...names.map((label, i) => ({ label, stroke: paint(colours[i % colours.length]), width: 2, points: { show: false } }))],
 		},

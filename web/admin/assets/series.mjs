@@ -10,7 +10,7 @@ if (box && data) {
 	box.className = "plots";
 	// Lines have few colours, so each has at most three; the others are in plots beneath.
 	for (let i = 0; i < data.names.length; i += 3) {
-		const show = plot(box, data.names.slice(i, i + 3));
+		const show = plot(box, data.names.slice(i, i + 3), true);
 		show(/** @type {number[][]} */ ([data.times, ...data.values.slice(i, i + 3)]));
 	}
 }
