@@ -116,6 +116,9 @@ func (a *Admin) lastBackups(ctx context.Context) (all []Line, err error) {
 	return all, err
 }
 
+// errBrokeOff is why a backup ended whose client went away.
+var errBrokeOff = errors.New("the download broke off")
+
 // takeBackup streams a backup as a download.
 func (a *Admin) takeBackup(c *web.Context) error {
 	if a.backups.Add(1) > maxBackupsAtOne {
@@ -140,9 +143,12 @@ func (a *Admin) takeBackup(c *web.Context) error {
 		}()
 		c.Attachment(name)
 		err := c.Stream(http.StatusOK, "application/octet-stream", from)
-		from.CloseWithError(errors.New("the download has ended"))
+		from.CloseWithError(errBrokeOff)
 		cancel()
 		o := <-ended
+		if err == nil && (errors.Is(o.err, errBrokeOff) || errors.Is(o.err, context.Canceled)) {
+			return a.write(c, person(c), actionBackup, name, "", errBrokeOff) // nobody is there to be answered
+		}
 		if err = cmp.Or(err, o.err); err != nil {
 			return err
 		}

@@ -2,16 +2,18 @@ package admin_test
 
 import (
 	"html"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
-// link returns where the link with a text leads.
-func link(a *answer, text string) string {
+// linkOf returns where the link with a text leads.
+func linkOf(a *answer, text string) string {
 	a.t.Helper()
 	found := regexp.MustCompile(`href="([^"]*)">` + regexp.QuoteMeta(text) + `<`).FindStringSubmatch(a.Body)
 	if found == nil {
@@ -37,6 +39,19 @@ func TestBackups(t *testing.T) {
 	}
 	c.get("/admin/backups").expect(200, email, "position ").lacks("Nobody has taken")
 	c.get("/admin/log").expect(200, "backup.take", "backup.taken")
+
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+"/admin/backups/take", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	setLiveKey(t, s, 16, "large", strings.Repeat("x", 16<<20))
+	resp, err := c.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close() // long before its end
+	eventually.True(t, "the log says that the download broke off", func() bool { return strings.Contains(c.get("/admin/backups").Body, "broke off</td>") })
 
 	v := w.liveViewer()
 	v.get("/admin/backups").expect(403, "superadmins")

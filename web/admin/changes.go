@@ -217,7 +217,7 @@ func (a *Admin) recent(ctx context.Context, f *changeFilter, before engine.Posit
 	}
 	looks := maxChangeLooks
 	for ch, err := range a.o.Engine.Changes(ctx, after) {
-		if err != nil && errors.Is(err, context.DeadlineExceeded) {
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, engine.ErrTruncated) {
 			break // what has been read is shown
 		}
 		if err != nil {
@@ -374,7 +374,7 @@ func (a *Admin) changesPage(c *web.Context) error {
 		}
 	}
 	return a.show(c, status, "changes", web.Locals{
-		"title": a.text("Changes"), "changes": all, "older": older, "truncated": truncated, "filter": f, "problem": problem, "collections": names,
+		"title": a.text("Changes"), "changes": all, "older": older, "truncated": truncated && next == 0, "filter": f, "problem": problem, "collections": names,
 		"live": live != "", "url": live, "window": maxChangeWindow, "filtered": !f.plain(),
 	})
 }

@@ -17,7 +17,7 @@ func TestChanges(t *testing.T) {
 	c := w.anna()
 	c.get("/admin/changes").expect(200, "Nothing has changed yet").lacks("internal</span>")
 	setLiveKey(t, s, 16, "user/1", "secret value")
-	setLiveKey(t, s, 17, hostileName, "x")
+	setLiveKey(t, s, 17, hostileLive, "x")
 	addLiveNote(t, s, "ann", "n0") // with it the collection is stored
 	addLiveNote(t, s, "ann", "n1")
 	addLiveNote(t, s, "bob", "n2")
@@ -48,8 +48,8 @@ func TestChangesPages(t *testing.T) {
 		setLiveKey(t, s, 16, fmt.Sprintf("k/%03d", i), "x")
 	}
 	page := c.get("/admin/changes?kind=key").expect(200, "k/119", "k/070", "Older").lacks("k/069")
-	page = c.get("/admin/changes"+link(page, "Older")).expect(200, "k/069", "k/020").lacks("k/070", "k/019")
-	c.get("/admin/changes"+link(page, "Older")).expect(200, "k/019", "k/000")
+	page = c.get("/admin/changes"+linkOf(page, "Older")).expect(200, "k/069", "k/020").lacks("k/070", "k/019")
+	c.get("/admin/changes"+linkOf(page, "Older")).expect(200, "k/019", "k/000")
 
 	big := make([]byte, 1<<20)
 	for range 40 {
@@ -66,7 +66,7 @@ func TestChangesLive(t *testing.T) {
 	c := w.open()
 	c.visit("/admin/changes")
 	c.Until(`document.getElementById("state").textContent.startsWith("Live")`)
-	setLiveKey(t, s, 16, hostileName, "x")
+	setLiveKey(t, s, 16, hostileLive, "x")
 	c.Until(`document.getElementById("rows").textContent.includes("<script>alert(1)")`)
 	c.Do(chromedp.Evaluate[chromedp.Void](`document.getElementById("pause").click()`))
 	addLiveNote(t, s, "ann", "n1")
@@ -87,7 +87,7 @@ func TestLooksChanges(t *testing.T) {
 		setLiveKey(t, s, 16, fmt.Sprintf("user/%d", i), "x")
 		addLiveNote(t, s, "ann", fmt.Sprint("n", i))
 	}
-	setLiveKey(t, s, 17, hostileName+string(make([]byte, 2000)), "x")
+	setLiveKey(t, s, 17, hostileLive+string(make([]byte, 2000)), "x")
 	c.visit("/admin/changes")
 	c.Until(`document.getElementById("state").textContent.startsWith("Live")`)
 	c.looks("changes")

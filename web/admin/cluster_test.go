@@ -112,7 +112,7 @@ func TestClusterPage(t *testing.T) {
 	eventually.True(t, "another node leads", func() bool { s := nodes[0].Cluster().State(); return s.Leader > 1 })
 	eventually.True(t, "the page has the change", func() bool {
 		body := c.get("/admin/cluster").expect(200).Body
-		return strings.Count(between(body, `id="past">`, "</tbody>"), "<tr>") > 1
+		return strings.Count(cutOut(body, `id="past">`, "</tbody>"), "<tr>") > 1
 	})
 	c.get("/admin/log").expect(200, "cluster.handover")
 }

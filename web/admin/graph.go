@@ -23,7 +23,7 @@ import (
 const (
 	maxGraphCount    = 2_000   // vertices, and edges, that are counted by label
 	maxGraphResults  = 200     // of one traversal
-	maxGraphHeld     = 100_000 // values that one traversal holds
+	maxExploreHeld   = 100_000 // values that one traversal holds
 	maxGraphEdges    = 50      // of a vertex, on one page and at once in the picture
 	maxGraphSkip     = 100_000 // edges before a page
 	maxGraphProps    = 100     // properties of a vertex
@@ -37,8 +37,8 @@ func (a *Admin) addGraph(g *web.Group) {
 	g.Get("/graph/near", a.graphNear)
 }
 
-// errEnough ends a walk through elements.
-var errEnough = errors.New("enough")
+// errGraphStop ends a walk through elements.
+var errGraphStop = errors.New("enough")
 
 // vertexRef names a vertex for people and in links.
 type vertexRef struct {
@@ -218,10 +218,10 @@ func (a *Admin) askGraph(ctx context.Context, name, text string, locals web.Loca
 	cut := false
 	_, err = a.o.Graphs.View(ctx, engine.Read{Level: engine.Local}, name, func(tx *graph.Tx) error {
 		all, cut = nil, false
-		return plan.Run(ctx, tx, traversal.Options{MaxHeld: maxGraphHeld, Now: a.o.Now}, func(val any, bulk int64) error {
+		return plan.Run(ctx, tx, traversal.Options{MaxHeld: maxExploreHeld, Now: a.o.Now}, func(val any, bulk int64) error {
 			if len(all) == limit {
 				cut = limit == maxGraphResults
-				return errEnough
+				return errGraphStop
 			}
 			d, err := traversal.Detach(tx, val, false)
 			if err != nil {
@@ -231,7 +231,7 @@ func (a *Admin) askGraph(ctx context.Context, name, text string, locals web.Loca
 			return nil
 		})
 	})
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errGraphStop) {
 		err = nil
 	}
 	locals["results"], locals["cut"] = all, cut
@@ -245,17 +245,17 @@ func resultOf(name string, d any, bulk int64) graphResult {
 	case *value.Vertex:
 		r.Vertex = refOf(name, v.ID, v.Label)
 	case *value.Edge:
-		r.Text = v.Label + " " + valueText(v.ID)
+		r.Text = v.Label + " " + graphText(v.ID)
 		if v.Out != nil && v.In != nil {
 			r.From, r.To = refOf(name, v.Out.ID, v.Out.Label), refOf(name, v.In.ID, v.In.Label)
 		}
 	default:
-		r.Text = valueText(d)
+		r.Text = graphText(d)
 	}
 	return r
 }
 
-func valueText(v any) string { return shorten(value.Text(v), maxGraphValue) }
+func graphText(v any) string { return shorten(value.Text(v), maxGraphValue) }
 
 // refOf names a vertex.
 func refOf(name string, id any, label string) *vertexRef {
@@ -301,15 +301,15 @@ func viewOf(tx *graph.Tx, name, id, kind string, skip int) (*vertexView, error) 
 	out := &vertexView{vertexRef: *refOf(name, v.ElementID(), v.ElementLabel())}
 	err = v.Properties(nil, func(p *graph.VertexProperty) error {
 		if len(out.Properties) == maxGraphProps {
-			return errEnough
+			return errGraphStop
 		}
-		out.Properties = append(out.Properties, property{p.Key, valueText(p.Val)})
+		out.Properties = append(out.Properties, property{p.Key, graphText(p.Val)})
 		if s, ok := p.Val.(string); ok && p.Key == "name" {
 			out.Name = shorten(s, maxChangeName)
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errGraphStop) {
 		return nil, err
 	}
 	seen := 0
@@ -319,15 +319,15 @@ func viewOf(tx *graph.Tx, name, id, kind string, skip int) (*vertexView, error) 
 		}
 		if len(out.Edges) == maxGraphEdges {
 			out.More = true
-			return errEnough
+			return errGraphStop
 		}
 		other := e.Other(v)
-		row := edgeRow{ID: valueText(e.ElementID()), Label: e.ElementLabel(), Out: e.Out().Number() == v.Number(), Other: *refOf(name, other.ElementID(), other.ElementLabel())}
+		row := edgeRow{ID: graphText(e.ElementID()), Label: e.ElementLabel(), Out: e.Out().Number() == v.Number(), Other: *refOf(name, other.ElementID(), other.ElementLabel())}
 		row.Other.Name = vertexName(other)
 		out.Edges = append(out.Edges, row)
 		return nil
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errGraphStop) {
 		return nil, err
 	}
 	return out, tx.Err()
@@ -339,9 +339,9 @@ func vertexName(v *graph.Vertex) (name string) {
 		if s, ok := p.Val.(string); ok {
 			name = shorten(s, maxChangeName)
 		}
-		return errEnough
+		return errGraphStop
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errGraphStop) {
 		return ""
 	}
 	return name
@@ -399,7 +399,7 @@ func (a *Admin) describeGraph(ctx context.Context, name string, locals web.Local
 		err = tx.Vertices(func(v *graph.Vertex) error {
 			if counts.Vertices == maxGraphCount {
 				counts.AllVertices = false
-				return errEnough
+				return errGraphStop
 			}
 			counts.Vertices++
 			all, err := v.Labels()
@@ -408,19 +408,19 @@ func (a *Admin) describeGraph(ctx context.Context, name string, locals web.Local
 			}
 			return err
 		})
-		if err != nil && !errors.Is(err, errEnough) {
+		if err != nil && !errors.Is(err, errGraphStop) {
 			return err
 		}
 		err = tx.AllEdges(func(e *graph.Edge) error {
 			if counts.Edges == maxGraphCount {
 				counts.AllEdges = false
-				return errEnough
+				return errGraphStop
 			}
 			counts.Edges++
 			types[e.ElementLabel()]++
 			return nil
 		})
-		if err != nil && !errors.Is(err, errEnough) {
+		if err != nil && !errors.Is(err, errGraphStop) {
 			return err
 		}
 		counts.VertexLabels, counts.EdgeTypes = countsOf(name, "V", labels), countsOf(name, "E", types)

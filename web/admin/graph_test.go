@@ -24,7 +24,7 @@ func TestGraph(t *testing.T) {
 	}
 	c.get("/admin/graph").expect(200, "person", ">121<", "knows", "in use")
 	page := c.get("/admin/graph?vertex=anna").expect(200, "Anna", "Neighbours", "&lt;script&gt;", "More").lacks("<script>alert")
-	c.get(link(page, "More")).expect(200, "Neighbours", "Person")
+	c.get(linkOf(page, "More")).expect(200, "Neighbours", "Person")
 	c.get("/admin/graph?vertex=nobody").expect(404, "nobody")
 	c.get("/admin/graph?vertex=1&type=number").expect(404)
 	c.get("/admin/graph?graph=other").expect(404, "other")
@@ -32,7 +32,7 @@ func TestGraph(t *testing.T) {
 
 	ask := func(text string) string { return "/admin/graph?gremlin=" + url.QueryEscape(text) }
 	first := c.get(ask("g.V('anna').out('knows').limit(1)")).expect(200, "Results", "person ")
-	c.get(link(first, "person "+strings.TrimSpace(between(first.Body, ">person ", "<")))).expect(200, "Neighbours", "Anna")
+	c.get(linkOf(first, "person "+strings.TrimSpace(cutOut(first.Body, ">person ", "<")))).expect(200, "Neighbours", "Anna")
 	c.get(ask("g.V('anna').outE().limit(2)")).expect(200, "knows")
 	c.get(ask("g.V().count()")).expect(200, ">121<")
 	c.get(ask("g.V().values('name')")).expect(200, "&lt;script&gt;").lacks("<script>alert")
@@ -50,7 +50,7 @@ func TestGraph(t *testing.T) {
 	w.liveViewer().get(ask("g.V().count()")).expect(200, ">121<")
 }
 
-func between(text, from, to string) string {
+func cutOut(text, from, to string) string {
 	_, text, _ = strings.Cut(text, from)
 	text, _, _ = strings.Cut(text, to)
 	return text

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +59,20 @@ func TestClusterTroubles(t *testing.T) {
 		if text := strings.Join(got, "\n"); !strings.Contains(text, c.want) || (text == "") != (c.want == "") {
 			t.Errorf("%+v: %q, want %q", c.state, text, c.want)
 		}
+	}
+}
+
+// TestArchiveFacts: what the metrics say of an archive, and that there is none.
+func TestArchiveFacts(t *testing.T) {
+	t.Parallel()
+	all := []engine.Metric{{Name: "archive_position", Value: 7}, {Name: "archive_time_seconds", Value: 1.5}, {Name: "archive_failing", Value: 1}, {Name: "archive_lost_total", Value: 2}}
+	a := &Admin{o: Options{Metrics: func() iter.Seq[engine.Metric] { return slices.Values(all) }}}
+	if f := a.archiveFacts(); !f.On || !f.Failing || f.Position != 7 || f.Lost != 2 || !f.Time.Equal(time.UnixMilli(1500)) {
+		t.Errorf("%+v", f)
+	}
+	all = nil
+	if f := a.archiveFacts(); f.On {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/skerrydb/skerry/series"
 )
 
-// hostileName is text that must stay text wherever it is shown.
-const hostileName = "<script>alert(1)</script>\"'&\u202e\n"
+// hostileLive is text that must stay text wherever it is shown.
+const hostileLive = "<script>alert(1)</script>\"'&\u202e\n"
 
 // startLive runs a server whose application has a collection of notes, and returns its services too.
 func startLive(t *testing.T, o skerry.Options) (*world, *skerry.Services) {
@@ -63,7 +63,7 @@ func addLiveSamples(t *testing.T, s *skerry.Services, collection string, n int) 
 		}
 		labels = append(labels, l)
 	}
-	l, err := series.NewLabels("odd", series.Label{Name: "room", Value: hostileName})
+	l, err := series.NewLabels("odd", series.Label{Name: "room", Value: hostileLive})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func addLiveGraph(t *testing.T, s *skerry.Services, n int) {
 			if err != nil {
 				return err
 			}
-			name := hostileName
+			name := hostileLive
 			if i > 0 {
 				name = "Person " + string(rune('A'+i%26))
 			}

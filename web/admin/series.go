@@ -84,13 +84,13 @@ func (a *Admin) seriesAsk(c *web.Context) (q seriesAsk, err error) {
 	if q.agg, err = series.ParseAggregate(q.Aggregate); err != nil {
 		return q, &seriesFault{"aggregate", c.Detail(err)}
 	}
-	if q.step = stepOf(length); q.Step != "" {
+	if q.step = plotStep(length); q.Step != "" {
 		if q.step, err = time.ParseDuration(q.Step); err != nil || q.step < time.Millisecond {
 			return q, &seriesFault{"step", a.text("The step must be a time like 10s or 5m, not %s.", strconv.Quote(shorten(q.Step, 50)))}
 		}
 	}
 	if n := length / q.step; n > maxSteps {
-		return q, &seriesFault{"step", a.text("%d steps are too many for a plot: at most %d. Make the step %s or longer.", int64(n), maxSteps, stepOf(length).String())}
+		return q, &seriesFault{"step", a.text("%d steps are too many for a plot: at most %d. Make the step %s or longer.", int64(n), maxSteps, plotStep(length).String())}
 	}
 	if strings.TrimSpace(q.Selector) == "" {
 		return q, nil
@@ -113,8 +113,8 @@ func parseMoment(text string) (time.Time, error) {
 	return at, err
 }
 
-// stepOf returns a round step that makes some hundred points of a range.
-func stepOf(length time.Duration) time.Duration {
+// plotStep returns a round step that makes some hundred points of a range.
+func plotStep(length time.Duration) time.Duration {
 	for _, step := range []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour} {
 		if length/step <= 300 {
 			return step
@@ -159,7 +159,7 @@ func (a *Admin) seriesPage(c *web.Context) error {
 	}
 	locals := web.Locals{
 		"title": a.text("Time series"), "collections": all, "ask": q, "fault": fault, "plot": plot, "names": names[:min(len(names), seriesNames)],
-		"ranges": seriesRanges(), "aggregates": seriesAggregates(), "auto_step": stepOf(max(time.Second, q.to.Sub(q.from))).String(), "more": "", "limit": maxSeriesShown,
+		"ranges": seriesRanges(), "aggregates": seriesAggregates(), "auto_step": plotStep(max(time.Second, q.to.Sub(q.from))).String(), "more": "", "limit": maxSeriesShown,
 	}
 	if plot != nil {
 		table, more := seriesTable(plot, c)
