@@ -58,6 +58,8 @@ function show(now) {
 	}
 	const connected = document.getElementById("connected");
 	if (connected) connected.textContent = String(now.connected);
+	const behind = document.getElementById("behind"); // only a leader knows
+	if (behind) behind.hidden = now.leader !== now.self;
 	if (last && last.nodes !== now.nodes) fresh.textContent = t("The nodes have changed. Load the page again to see them.");
 	last = now;
 }

@@ -110,7 +110,9 @@ function nameOf(r) {
 /** @param {string} [focus] the vertex that keeps the keyboard */
 function draw(focus) {
 	arrange();
-	const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": t("Neighbourhood") });
+	const ys = [...spots.values()].map((s) => s.y);
+	const top = Math.min(...ys) - 25;
+	const root = svg("svg", { viewBox: `0 ${top} ${width} ${Math.max(...ys) + 40 - top}`, role: "group", "aria-label": t("Neighbourhood") });
 	for (const l of lines.values()) {
 		const from = spots.get(l.from);
 		const to = spots.get(l.to);
