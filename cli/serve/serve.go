@@ -175,7 +175,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Gremlin: o.gremlin, Web: app, Procedures: p.App.Procedures, Series: slices.Concat(p.App.Series, o.series), OperatorRoutes: p.App.OperatorRoutes, Password: o.password, Hosts: o.hosts, TLS: o.tls, NoLane: o.lane == "off", Certificates: o.acme.of(),
 		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(huge, metrics), Logger: log,
 		AdminPage: map[string]string{"on": "", "http": skerry.AdminPageOnHTTP, "off": skerry.Off}[o.adminPage],
-		Settings: o.effective, RecentLog: recent,
+		Settings:  o.effective, RecentLog: recent,
 		AdminLink: func(url string) {
 			log.Info("the admin page has no administrator yet; open this link once, within 24 hours, to set up the first", "url", url)
 		},

@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/auth"
@@ -157,6 +158,8 @@ type Admin struct {
 	account *account.Account
 	menu    []section
 	samples *sampler
+	leaders leaders
+	backups atomic.Int32 // that are being taken
 	setup   setup
 
 	superadmins sync.Mutex // one change at a time that takes the powers of a superadmin away
@@ -224,7 +227,10 @@ func (a *Admin) newApp() error {
 
 // Run takes samples of the metrics until ctx ends, and announces the link with which the first administrator is set up.
 func (a *Admin) Run(ctx context.Context) error {
+	var watch sync.WaitGroup
+	watch.Go(func() { a.watchCluster(ctx) })
 	a.samples.run(ctx)
+	watch.Wait()
 	return ctx.Err()
 }
 

@@ -16,6 +16,7 @@ func (a *Admin) addOverview(g *web.Group) {
 
 // node is a node as the overview shows it.
 type node struct {
+	Lead                   bool
 	ID                     uint64
 	Role, Addr, HTTP, Site string
 	Self                   bool
@@ -52,7 +53,7 @@ func (a *Admin) nodes() []node {
 		case !n.Voter:
 			role = a.text("learner, catching up")
 		}
-		all = append(all, node{n.ID, role, n.Addr, n.HTTP, n.Site, n.ID == state.Self})
+		all = append(all, node{n.ID == state.Leader, n.ID, role, n.Addr, n.HTTP, n.Site, n.ID == state.Self})
 	}
 	return all
 }
@@ -81,22 +82,6 @@ func (a *Admin) troubles(now sample) []trouble {
 		add(a.text("%s requests a second fail with a server error.", numberText(now.Errors)), a.text("“Faults and logs” has the newest with their reference codes."))
 	}
 	return all
-}
-
-func (a *Admin) clusterTroubles(s engine.ClusterState, add func(what, remedy string)) {
-	voters := 0
-	for _, n := range s.Nodes {
-		if n.Voter {
-			voters++
-		}
-	}
-	switch {
-	case s.Leader == 0:
-		add(a.text("No node leads: fewer than %d of %d voters can reach one another.", voters/2+1, voters),
-			a.text("Nothing that was acknowledged is lost, and this node still answers reads that need not be current. Writes wait. Start the nodes that are down, or mend the network between them."))
-	case voters < 3:
-		add(a.text("The cluster has %d voters, so it stops when one of them fails.", voters), a.text("Add nodes until there are three: “Cluster” has the command."))
-	}
 }
 
 func (a *Admin) metricTroubles(m engine.Metric, add func(what, remedy string)) {

@@ -9,9 +9,10 @@ const colours = ["--accent", "--wrong", "--well"];
  * plot adds an empty plot of lines with the given names to a box.
  * @param {HTMLElement} box
  * @param {string[]} names
+ * @param {boolean} [tight] whether the plot need not show 0
  * @returns {(data: number[][]) => void} shows data: times in seconds, then the values of each line
  */
-export function plot(box, names) {
+export function plot(box, names, tight = false) {
 	const figure = document.createElement("figure");
 	const title = document.createElement("figcaption");
 	title.textContent = names.join(" · ");
@@ -20,11 +21,11 @@ export function plot(box, names) {
 	const size = () => ({ width: Math.max(200, figure.clientWidth - 24), height: 180 });
 	/** @type {number[][]} */
 	let data = [[], ...names.map(() => [])];
-	let made = draw(figure, names, size(), data);
+	let made = draw(figure, names, size(), data, tight);
 	new ResizeObserver(() => made.setSize(size())).observe(figure);
 	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 		made.destroy(); // canvases keep the colours that they were painted with
-		made = draw(figure, names, size(), data);
+		made = draw(figure, names, size(), data, tight);
 	});
 	return (next) => {
 		data = next;
@@ -38,8 +39,9 @@ export function plot(box, names) {
  * @param {string[]} names
  * @param {{width: number, height: number}} size
  * @param {number[][]} data
+ * @param {boolean} tight
  */
-function draw(figure, names, size, data) {
+function draw(figure, names, size, data, tight) {
 	const style = getComputedStyle(document.documentElement);
 	const paint = (/** @type {string} */ v) => resolve(style.getPropertyValue(v));
 	const axis = { stroke: paint("--soft"), grid: { stroke: paint("--line"), width: 1 }, ticks: { stroke: paint("--line"), width: 1 } };
@@ -47,7 +49,7 @@ function draw(figure, names, size, data) {
 		{
 			...size,
 			cursor: { drag: { x: false, y: false } },
-			scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => [Math.min(0, min), max > 0 ? max * 1.1 : 1] } },
+			scales: tight ? {} : { y: { range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => [Math.min(0, min), max > 0 ? max * 1.1 : 1] } },
 			axes: [axis, { ...axis, size: 60 }],
 			series: [{ value: (/** @type {any} */ _, /** @type {number} */ at) => (at ? new Date(at * 1000).toLocaleTimeString() : "–") }, ...names.map((label, i) => ({ label, stroke: paint(colours[i % colours.length]), width: 2, points: { show: false } }))],
 		},
