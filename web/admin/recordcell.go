@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/skerrydb/skerry/record"
-	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/web"
 )
@@ -31,10 +30,10 @@ func answerOf(r *record.Record, field string) cellAnswer {
 	if i, ok := r.Collection().Index(field); ok {
 		text = printed(&r.Collection().Fields[i], v)
 		if r.Collection().Fields[i].Many {
-			return cellAnswer{Rev: r.Rev, Text: strings.Join(selected(v), ", "), List: text, Null: v.IsNull(), By: r.Marks[keys.Updated].By}
+			return cellAnswer{Rev: r.Rev, Text: strings.Join(selected(v), ", "), List: text, Null: v.IsNull(), By: savedBy(r)}
 		}
 	}
-	return cellAnswer{Rev: r.Rev, Text: shorten(text, gridText), Null: v.IsNull(), Cut: len(text) > gridText, By: r.Marks[keys.Updated].By}
+	return cellAnswer{Rev: r.Rev, Text: shorten(text, gridText), Null: v.IsNull(), Cut: len(text) > gridText, By: savedBy(r)}
 }
 
 // saveCell changes one field of a record at a revision. It answers with JSON; people without scripts use the form.

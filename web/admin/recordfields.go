@@ -232,11 +232,24 @@ func extraOf(r *record.Record) string {
 	if len(all) == 0 {
 		return ""
 	}
-	text, err := json.MarshalIndent(all, "", "  ")
+	raw, err := encode(all)
 	if err != nil {
 		return ""
 	}
-	return string(text)
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// encode returns an object as JSON, without the escapes that JSON within HTML needs.
+func encode(all map[string]json.RawMessage) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(all)
+	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // extraPatch returns the members of a merge patch, without braces, for what a form says about members that are no fields.
@@ -354,7 +367,7 @@ func mergePatch(from, to []byte) ([]byte, error) {
 		}
 		patch[name] = v
 	}
-	return json.Marshal(patch)
+	return encode(patch)
 }
 
 func compact(raw []byte) []byte {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
-	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/record/value"
 	"github.com/skerrydb/skerry/web"
@@ -29,6 +28,7 @@ type recordForm struct {
 	conflicts int // fields that both have changed
 	rest      []string
 	extra     string // members that are no fields
+	id        string // that a new record is to get
 }
 
 // pick is a record that a reference can refer to.
@@ -58,7 +58,7 @@ func (a *Admin) loadForm(c *web.Context, id string, in url.Values) (*recordForm,
 	name := c.Path("collection").String()
 	f := &recordForm{}
 	err := a.viewRecords(c, func(tx *record.Tx) (err error) {
-		*f = recordForm{pick: map[string][]pick{}}
+		*f = recordForm{pick: map[string][]pick{}, id: in.Get("id")}
 		if f.k, err = tx.Collection(name); err != nil {
 			return err
 		}
@@ -188,13 +188,13 @@ func (a *Admin) showForm(c *web.Context, status int, f *recordForm, problem stri
 	locals := web.Locals{
 		"title": a.text("New record of %s", titleOf(f.k)), "name": f.k.Name, "path": path, "fields": f.fields, "picks": f.pick, "problem": problem, "rest": f.rest,
 		"id": "", "rev": uint64(0), "marks": []recordMark(nil), "saved_by": "", "deleted": false, "conflict": f.conflict, "conflicts": f.conflicts, "merged": f.base != nil, "self": path + "/new", "extra": f.k.Extra, "extra_text": f.extra, "below": path,
-		"given_id": c.Query("id").String(),
+		"given_id": f.id,
 	}
 	if r := f.r; r != nil {
 		self := Prefix + recordPath(f.k.Name, r.ID)
 		locals["title"], locals["id"], locals["rev"], locals["deleted"], locals["self"] = shorten(nameOf(r), 80), r.ID, r.Rev, r.Deleted, self
 		locals["below"] = path + "/" + url.PathEscape(r.ID)
-		locals["saved_by"] = r.Marks[keys.Updated].By
+		locals["saved_by"] = savedBy(r)
 		var marks []recordMark
 		for i, what := range []string{a.text("Created"), a.text("Updated"), a.text("Deleted"), a.text("Restored")} {
 			if m := r.Marks[i]; !m.At.IsZero() {

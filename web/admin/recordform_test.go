@@ -34,7 +34,7 @@ func TestRecordForm(t *testing.T) {
 	refused := c.post("/admin/records/orders/new", "id", "mine", "f.title", hostile, "f.total", "many", "f.due", "soon", "f.more", "{oops", "f.owner", "nobody")
 	refused.expect(422, "many", "not JSON", "{oops", "soon").lacks("<b onclick")
 	refused = c.post("/admin/records/orders/new", "id", "mine", "f.title", hostile, "f.total", "many", "f.due", "soon", "f.owner", "nobody")
-	refused.expect(422, `value="many"`, `value="soon"`, `aria-invalid="true"`)
+	refused.expect(422, `value="mine"`, `value="many"`, `value="soon"`, `aria-invalid="true"`)
 	at := c.post("/admin/records/orders/new", "id", "mine", "f.title", hostile, "f.total", "12.5", "f.count", "3", "f.paid", "true", "f.due", "2026-05-01 10:00", "m.tags", "1", "f.tags", "red", "f.tags", "green",
 		"f.owner", "bo", "f.notes", "a\r\nb", "f.more", `{"x": {"y": 1, "z": null}}`).expect(200, "Created.").lacks("<b onclick").Path
 	if at != "/admin/records/orders/mine?done=created" {
@@ -56,11 +56,15 @@ func TestRecordForm(t *testing.T) {
 	if text, _ := orderOf(t, db, "mine"); !strings.Contains(text, `"more":{"x":{"z":2}}`) || strings.Contains(text, "notes") || strings.Contains(text, "tags") {
 		t.Error(text)
 	}
+	c.post("/admin/records/orders/mine", "rev", "2", "f.more", `{"x": {"z": 2, "m": "<&>"}, "q\"": [1]}`).expect(200, "Saved.", "&lt;&amp;&gt;")
+	if text, _ := orderOf(t, db, "mine"); !strings.Contains(text, `"m":"<&>"`) || !strings.Contains(text, `"q\"":[1]`) {
+		t.Error(text)
+	}
 	c.post("/admin/records/orders/mine/delete", "rev", "1").expect(409, "revision")
-	c.post("/admin/records/orders/mine/delete", "rev", "2").expect(200, "Deleted.", "Restore")
+	c.post("/admin/records/orders/mine/delete", "rev", "3").expect(200, "Deleted.", "Restore")
 	c.get("/admin/records/orders?deleted=1").expect(200, `class="gone"`)
-	c.post("/admin/records/orders/mine", "rev", "3", "f.title", "lost?").expect(409, "lost?", "Restore")
-	c.post("/admin/records/orders/mine/restore", "rev", "3").expect(200, "Restored.")
+	c.post("/admin/records/orders/mine", "rev", "4", "f.title", "lost?").expect(409, "lost?", "Restore")
+	c.post("/admin/records/orders/mine/restore", "rev", "4").expect(200, "Restored.")
 	c.get("/admin/log").expect(200, "record.restore", "orders/mine")
 	c.get("/admin/records/people/bo").expect(200, "There is a password").lacks("very secret", "argon2")
 	c.post("/admin/records/people/bo", "rev", "1", "extra", "[1]", "f.name", "Bob").expect(422, "must be a JSON object", "Bob", "[1]")

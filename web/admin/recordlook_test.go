@@ -29,9 +29,10 @@ func TestLooksRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.visit("/admin/records/orders")
+	c.visit("/admin/records/orders?filter=count+%3C+12") // few, because axe-core takes long for many
 	c.looks("records-grid")
 	editsCell(c, db)
+	c.visit("/admin/records/orders?columns=title&sort=-count&after=")
 	completes(c)
 	c.visit("/admin/records/orders?filter=count+%3E+3+%26%26+nonsense+%3D+1")
 	c.Refused(1)
@@ -92,10 +93,12 @@ func completes(c *tab) {
 	c.Do(chromedp.Focus(chromedp.CSS(`#filter`)), chromedp.KeyEvent("cou"))
 	c.Until(`document.querySelectorAll("#words-list li").length > 0 && document.getElementById("filter").getAttribute("aria-expanded") === "true"`)
 	c.Do(chromedp.KeyEvent(kb.ArrowDown))
-	c.looks("records-words")
-	c.Do(chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent(">"), chromedp.KeyEvent(kb.Enter))
+	c.check("records-words")
+	c.Do(chromedp.KeyEvent(kb.Tab))
+	c.Until(`document.getElementById("filter").value === "count " && document.activeElement.id === "filter"`)
+	c.Do(chromedp.KeyEvent(">"), chromedp.KeyEvent(kb.Enter))
 	c.Until(`document.querySelector("#fault mark")?.textContent === "␣"`)
-	if path := browsertest.Eval[string](c.Tab, `location.search`); path != "" {
+	if path := browsertest.Eval[string](c.Tab, `location.search`); strings.Contains(path, "filter") {
 		c.T.Errorf("the page has gone to %s", path)
 	}
 	c.Do(chromedp.KeyEvent(" 127"), chromedp.KeyEvent(kb.Enter))

@@ -152,3 +152,6 @@ func readTime(text string) string {
 	}
 	return text
 }
+
+// savedBy returns who has saved a record last; "": the program, or nobody since it was made.
+func savedBy(r *record.Record) string { return r.Value("updated_by").String() }

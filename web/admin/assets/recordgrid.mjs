@@ -117,12 +117,14 @@ let checked = false;
 find.addEventListener("submit", async (e) => {
 	if (checked || !filter.value.trim()) return;
 	e.preventDefault();
+	const asked = filter.value;
 	let is;
 	try {
-		is = await (await fetch(`${find.dataset.check}?filter=${encodeURIComponent(filter.value)}`, { headers: { Accept: "application/json" } })).json();
+		is = await (await fetch(`${find.dataset.check}?filter=${encodeURIComponent(asked)}`, { headers: { Accept: "application/json" } })).json();
 	} catch {
 		is = { ok: true }; // the page of the server will say it
 	}
+	if (filter.value !== asked) return; // the person writes on
 	if (is.ok !== false) {
 		checked = true;
 		find.submit();
@@ -225,6 +227,7 @@ function edit(cell) {
 	const before = wasNull ? "" : (cell.dataset.list ?? cell.textContent ?? "");
 	const box = input(f, before);
 	box.setAttribute("aria-label", f.name);
+	box.dataset.before = before;
 	box.setAttribute("form", ""); // Enter must not send the form around the table
 	const say = make("div", "", "say");
 	say.setAttribute("role", "alert");
@@ -349,6 +352,12 @@ function show(cell, now) {
 		cell.removeAttribute("tabindex");
 	}
 }
+
+addEventListener("beforeunload", (e) => {
+	for (const box of document.querySelectorAll("td.editing [data-before]")) {
+		if (/** @type {HTMLInputElement} */ (box).value !== /** @type {HTMLElement} */ (box).dataset.before) e.preventDefault();
+	}
+});
 
 // A check box that chooses all records of the page.
 const head = grid?.querySelector("thead th");
