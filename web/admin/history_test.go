@@ -254,7 +254,7 @@ func TestLooksHistory(t *testing.T) {
 		c.Until(`document.getElementById("title").textContent === "Revision %d of 4"`, rev)
 	}
 	slide(2)
-	if is := browsertest.Eval[string](c.Tab, `document.querySelector("#members del").textContent + "/" + document.querySelector("#members ins").textContent + "/" + document.querySelector("#revert [name=to]").value + location.search`); is != "sea/lake/2?rev=2" {
+	if is := browsertest.Eval[string](c.Tab, `document.querySelector("#members del").textContent + "/" + document.querySelector("#members ins").textContent + "/" + document.querySelector("#revert [name=to]").value + location.search + document.querySelector("[name=against]").value`); is != "sea/lake/2?rev=21" {
 		t.Errorf("at revision 2: %s", is)
 	}
 	c.looks("history")

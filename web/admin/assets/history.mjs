@@ -91,8 +91,12 @@ function begin(box) {
 			if (here) r.setAttribute("aria-current", "true");
 			else r.removeAttribute("aria-current");
 		}
-		const to = document.querySelector("select[name=rev]");
-		if (to instanceof HTMLSelectElement) to.value = String(s.rev);
+		for (const [name, rev] of [["rev", s.rev], ["against", s.against]]) {
+			const choice = document.querySelector(`select[name=${name}]`);
+			if (!(choice instanceof HTMLSelectElement) || !rev) continue;
+			if (![...choice.options].some((o) => o.value === String(rev))) choice.add(new Option(String(rev)));
+			choice.value = String(rev);
+		}
 		history.replaceState(null, "", `${box.dataset.path}?rev=${s.rev}`);
 	};
 
