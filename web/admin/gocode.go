@@ -270,7 +270,8 @@ func goName(name string) string {
 
 // goText returns a string literal, between backquotes if that is easier to read.
 func goText(text string) string {
-	if strings.ContainsRune(text, '"') && strconv.CanBackquote(text) {
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) } // such as those that turn the direction of a text
+	if strings.ContainsRune(text, '"') && strconv.CanBackquote(text) && !strings.ContainsFunc(text, hidden) {
 		return "`" + text + "`"
 	}
 	return strconv.Quote(text)

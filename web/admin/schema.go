@@ -202,13 +202,14 @@ func (a *Admin) schemaOne(c *web.Context) error {
 func (a *Admin) showCollection(c *web.Context, status int, s stored, problem error, losses []loss) error {
 	s.Steps, s.Cost = a.changes(&s, s.Migration.Steps), a.workWords(&s, s.Migration.Steps)
 	var down []change
+	refused := ""
 	if s.Version > 0 {
 		back, _, err := a.o.Records.Plan(c, record.MigrateOptions{Collections: []string{s.Name}, Down: true, AllowLoss: true})
 		if err != nil {
 			return err
 		}
 		for _, m := range back {
-			down = append(down, a.changes(&s, m.Steps)...)
+			down, refused = append(down, a.changes(&s, m.Steps)...), m.Refused
 		}
 	}
 	tables, err := a.o.Records.HasTables(c)
@@ -217,7 +218,7 @@ func (a *Admin) showCollection(c *web.Context, status int, s stored, problem err
 	}
 	locals := web.Locals{
 		"title": s.Name, "s": s, "fields": a.fieldRows(s.Fields), "indexes": indexRows(s), "rules": ruleRows(s.Rules),
-		"loses": losing(s.Steps), "down": down, "down_loses": losing(down), "tables": tables, "losses": losses, "looked": c.Query("losses").String() != "" && mayWrite(c),
+		"loses": losing(s.Steps), "down": down, "down_loses": losing(down), "down_refused": refused, "tables": tables, "losses": losses, "looked": c.Query("losses").String() != "" && mayWrite(c),
 		"code": collectionCode(s.Collection), "problem": "", "types": schema.Types(),
 	}
 	if n := len(s.Migration.Steps); n > 0 && s.Version > 0 {

@@ -279,7 +279,7 @@ func TestSchemaGo(t *testing.T) {
 		{Name: "at", Type: schema.Time, Default: "@now"},
 		{Name: "secret", Type: schema.Password},
 		{Name: "code", Type: schema.Text, Pattern: "[a-z`\"']{1,3}", Default: `"abc"`},
-	}, Indexes: []schema.Index{record.By("-price"), {Name: "one", Fields: []schema.IndexField{{Name: "code"}, {Name: "at", Desc: true}}, Unique: true}}, Rules: schema.Rules{View: `code = "abc" && @auth.id != null`}}
+	}, Indexes: []schema.Index{record.By("-price"), {Name: "one", Fields: []schema.IndexField{{Name: "code"}, {Name: "at", Desc: true}}, Unique: true}}, Rules: schema.Rules{View: "code = \"a\u202ebc\" && @auth.id != null"}}
 	c := startShop(t, nil, []schema.Collection{wild}).anna()
 	page := c.get("/admin/schema/wild").expect(200).lacks("<script>alert")
 	found := codeInPage.FindStringSubmatch(page.Body)
@@ -289,6 +289,9 @@ func TestSchemaGo(t *testing.T) {
 	code := html.UnescapeString(found[1])
 	if _, err := parser.ParseExpr(code); err != nil {
 		t.Errorf("%v in\n%s", err, code)
+	}
+	if strings.Contains(code, "\u202e") {
+		t.Errorf("the code turns its direction:\n%s", code)
 	}
 	for _, want := range []string{"record.By(\"-price\")", "Unique: true", "schema.Password", "Many: true"} {
 		if !strings.Contains(code, want) {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ func (a *Admin) schemaChange(c *web.Context) error {
 	}
 	s.Collection = base
 	w := wishOf(c)
+	w.Type = cmp.Or(w.Type, string(schema.Text))
 	locals := web.Locals{"title": a.text("Plan a change of %s", s.Name), "s": s, "w": w, "fields": base.Fields, "types": schema.Types(), "code": []string(nil), "steps": []change(nil), "loses": false, "cost": "", "problem": ""}
 	status := http.StatusOK
 	if w.What != "" {
