@@ -52,6 +52,7 @@ type consoleGrid struct {
 	Changes bool   // it may have changed something
 	Took    time.Duration
 	bytes   int
+	items   []json.RawMessage // the rows as JSON, if they are more than texts
 }
 
 // add adds a row, unless the result is full.
@@ -67,12 +68,35 @@ func (g *consoleGrid) add(cells ...string) bool {
 	return true
 }
 
+// json returns the rows as JSON.
+func (g *consoleGrid) json() string {
+	items := g.items
+	if items == nil {
+		for _, row := range g.Rows {
+			var o orderedObject
+			for i, name := range g.Columns {
+				o = append(o, orderedMember{name, row[i]})
+			}
+			text, err := json.Marshal(o)
+			if err != nil {
+				panic("BUG: encode texts: " + err.Error())
+			}
+			items = append(items, text)
+		}
+	}
+	text, err := json.MarshalIndent(items[:min(len(items), len(g.Rows))], "", "  ")
+	if err != nil {
+		return err.Error()
+	}
+	return shorten(string(text), maxConsoleBytes)
+}
+
 // consoleInput is what a person has typed into the console.
 type consoleInput struct {
 	Lang, Text       string
 	Collection, Sort string // of a filter
 	Space            uint8  // of keys
-	Write            bool
+	JSON, Write      bool
 	Marked, MarkLine string // where an error is: the line, and a second one with a mark under the character
 	Problem          string
 }
@@ -91,7 +115,7 @@ var errWrites = engine.Errorf(engine.CodeReadOnly, "this changes data, and chang
 
 // readConsoleInput returns what a request asks for.
 func readConsoleInput(get func(string) web.Value) (in consoleInput, err error) {
-	in = consoleInput{Lang: get("lang").Or(langKeys).String(), Collection: get("collection").String(), Sort: get("sort").String(), Write: get("write").String() == "1"}
+	in = consoleInput{Lang: get("lang").Or(langKeys).String(), Collection: get("collection").String(), Sort: get("sort").String(), JSON: get("as").String() == "json", Write: get("write").String() == "1"}
 	in.Text = strings.ReplaceAll(get("text").String(), "\r\n", "\n")
 	if len(in.Text) > maxConsoleText {
 		in.Text = in.Text[:maxConsoleText]
@@ -158,6 +182,9 @@ func (a *Admin) run(c *web.Context, in consoleInput) (*consoleGrid, error) {
 			err = engine.Errorf(engine.CodeLimit, "it took longer than %s and was stopped", maxConsoleTime)
 		}
 		return nil, err
+	}
+	if in.JSON && len(result.Rows) > 0 && result.Text == "" {
+		result.Text = result.json()
 	}
 	result.Took = a.o.Now().Sub(begun).Round(roundTook)
 	return result, nil
@@ -266,10 +293,12 @@ func (a *Admin) runFilter(ctx context.Context, in consoleInput) (*consoleGrid, e
 		}
 		var items [][]consoleMember
 		for i := range page.Items {
-			m, err := consoleMembers(page.AppendItem(nil, i))
+			object := page.AppendItem(nil, i)
+			m, err := consoleMembers(object)
 			if err != nil {
 				return err
 			}
+			out.items = append(out.items, object)
 			items = append(items, m)
 		}
 		out.fill(a, items)

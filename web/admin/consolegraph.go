@@ -94,6 +94,7 @@ func (a *Admin) traverse(ctx context.Context, plan *traversal.Plan, tx *graph.Tx
 			return fmt.Errorf("encode a result: %w", err)
 		}
 		if out.add(string(text), numberText(bulk)) {
+			out.items = append(out.items, text)
 			return nil
 		}
 		out.Cut = a.text("There are more results. Only the first %d are shown.", len(out.Rows))

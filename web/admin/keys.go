@@ -240,15 +240,17 @@ func (a *Admin) keysPage(c *web.Context) error {
 	if bytes.Compare(from, tree.prefix) < 0 {
 		from = tree.prefix
 	}
-	total := 0
-	_, err = a.o.Store.View(c, engine.Read{Level: engine.Local}, space, func(t *kv.Tx) error {
-		var err error
-		if total, err = t.Count(); err != nil {
-			return err
+	total, lacks := -1, ""
+	if err := a.o.Store.Lacks(); err != nil {
+		lacks = c.Detail(err)
+	} else if _, err := a.o.Store.View(c, engine.Read{Level: engine.Local}, space, func(t *kv.Tx) (err error) {
+		if _, cheap := t.Engine().(engine.Ranker); cheap {
+			if total, err = t.Count(); err != nil {
+				return err
+			}
 		}
 		return tree.read(t, from)
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	for i, l := range tree.lines {
@@ -262,7 +264,7 @@ func (a *Admin) keysPage(c *web.Context) error {
 	return a.show(c, http.StatusOK, "keys", web.Locals{
 		"title": a.text("Keys"), "space": space, "last_space": keyspace.LastApplication, "total": total, "prefix_text": prefixText, "prefix_escaped": escaped,
 		"prefix_query": keyAddress(space, "prefix", tree.prefix), "crumbs": keyCrumbs(space, tree.prefix), "lines": tree.lines,
-		"next_page": next, "later": len(from) > len(tree.prefix), "watches": a.hasFeed(),
+		"next_page": next, "later": len(from) > len(tree.prefix), "watches": a.hasFeed(), "lacks": lacks,
 	})
 }
 

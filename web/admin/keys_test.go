@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"bufio"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -277,4 +278,50 @@ func TestLooksKeys(t *testing.T) {
 	c.looks("key-new")
 	c.visit("/admin/keys/prefix?prefix=session:")
 	c.looks("keys-prefix")
+}
+
+// TestKeysLive: the stream of changes resumes after an event, and ends at positions that this server has never reached.
+func TestKeysLive(t *testing.T) {
+	t.Parallel()
+	w, store := startKV(t)
+	c := w.anna()
+	read := func(path string, lines int) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		resp, err := c.http.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var text strings.Builder
+		for scan := bufio.NewScanner(resp.Body); lines > 0 && scan.Scan(); {
+			if strings.HasPrefix(scan.Text(), "event:") || strings.HasPrefix(scan.Text(), "data:") {
+				text.WriteString(scan.Text() + "\n")
+				lines--
+			}
+		}
+		return text.String()
+	}
+	_, before, err := store.Set(t.Context(), 0, []byte("a:0"), nil, kv.SetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	putKeys(t, store, 0, "a:1", "x", "b:1", "other", "a:2", "\xff", "a:3", "y")
+	got := read(fmt.Sprintf("/admin/keys/live?prefix=a:&after=%d", before), 8)
+	for _, want := range []string{"begin", `"key":"a:1"`, `"value":"\\xff"`, `"key":"a:3"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the stream lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "b:1") || strings.Contains(got, `"a:0"`) {
+		t.Errorf("the stream has too much:\n%s", got)
+	}
+	if got := read("/admin/keys/live?prefix=a:&after=1000000", 3); !strings.Contains(got, "gap") {
+		t.Errorf("a position of another history: %s", got)
+	}
+	c.get("/admin/keys/live?space=251").expect(400)
 }

@@ -192,6 +192,11 @@ func valuePreview(v []byte, most int) string {
 	return text
 }
 
+// herePosition returns the position that this node has reached.
+func (a *Admin) herePosition(ctx context.Context, space uint8) (engine.Position, error) {
+	return a.o.Store.View(ctx, engine.Read{Level: engine.Local}, space, func(*kv.Tx) error { return nil })
+}
+
 // keysLive streams the changes of keys with a prefix.
 func (a *Admin) keysLive(c *web.Context) error {
 	space, err := spaceOf(c.Query("space"))
@@ -205,7 +210,7 @@ func (a *Admin) keysLive(c *web.Context) error {
 	if err := a.o.Store.Promises().Meets("watching keys", engine.Promises{Feed: true}); err != nil {
 		return err
 	}
-	after, err := a.o.Store.View(c, engine.Read{Level: engine.Local}, space, func(*kv.Tx) error { return nil })
+	after, err := a.herePosition(c, space)
 	if err != nil {
 		return err
 	}
@@ -223,7 +228,10 @@ func (a *Admin) keysLive(c *web.Context) error {
 		looked := a.o.Now()
 		for e, err := range a.o.Store.Watch(s.Context(), space, prefix, after) {
 			if errors.Is(err, engine.ErrTruncated) {
-				return s.SendJSON(web.Event{Name: "gap"}, struct{}{})
+				if after, err = a.herePosition(c, space); err != nil {
+					return err
+				}
+				return s.SendJSON(web.Event{ID: strconv.FormatUint(uint64(after), 10), Name: "gap"}, struct{}{}) // the client goes on from here
 			}
 			if err != nil {
 				return err

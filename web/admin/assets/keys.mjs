@@ -20,6 +20,7 @@ function watch(box) {
 	let left = 0; // changes that were not shown, as there were too many or the list was paused
 	let paused = false;
 	let asked = false;
+	let missed = false; // changes that came too fast
 	/** @type {(() => void) | undefined} */
 	let end;
 
@@ -35,6 +36,7 @@ function watch(box) {
 	};
 	const now = () => {
 		if (paused) say(left ? t("Paused. %s older changes were left out.", left) : t("Paused."));
+		else if (missed) say(t("Watching. Some changes came too fast and are missing here."));
 		else say(t("Watching. The newest change is on top."));
 	};
 
@@ -67,7 +69,10 @@ function watch(box) {
 						requestAnimationFrame(draw);
 					}
 				},
-				gap: () => say(t("Too much was changed at once, and some of it is missing here.")),
+				gap() {
+					missed = true;
+					now();
+				},
 			},
 			(connected) => (connected ? now() : say(t("The server does not answer. The page connects again by itself."))),
 		);
