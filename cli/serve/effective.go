@@ -30,3 +30,12 @@ func shown(value string) string {
 	}
 	return verb.Redacted(u)
 }
+
+// compute sets the value of a setting whose default is computed.
+func (o *Options) compute(name, value string) {
+	for i, s := range o.effective {
+		if s.Name == name && s.Value == "" {
+			o.effective[i].Value = value
+		}
+	}
+}

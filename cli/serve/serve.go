@@ -138,6 +138,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	log := slog.New(recent.Handler(o.logger(p.Stderr).Handler()))
 	if o.engine == nil {
 		o.memory = MemoryLimit(o.memory)
+		o.compute("memory", verb.FormatSize(o.memory))
 	}
 	machine := machineMemory("/")
 	if os.Getenv("GOMEMLIMIT") == "" { // otherwise the operator has set the limit

@@ -22,6 +22,7 @@ func TestMarkdown(t *testing.T) {
 		{"- a\n  b\n- `c*d*`", "<ul>\n<li>a b</li>\n<li><code>c*d*</code></li>\n</ul>\n"},
 		{"1. a\n2. b", "<ol>\n<li>a</li>\n<li>b</li>\n</ol>\n"},
 		{"## T\n| a | |\n|---|---|\n| `x\\|y` | <b> |", "<h2 id=\"t\">T</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"T\"><table>\n<tr><th scope=\"col\">a</th><td></td></tr>\n<tr><td><code>x|y</code></td><td>&lt;b&gt;</td></tr>\n</table></div>\n"},
+		{"| | |\n|---|---|\n| x | y |", "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"\"><table>\n<tr><td>x</td><td>y</td></tr>\n</table></div>\n"},
 		{"```go\na < b\n\n# no\n```\nafter", "<pre class=\"sample\" tabindex=\"0\"><code>a &lt; b\n\n# no</code></pre>\n<p>after</p>\n"},
 		{"[text](cache.md#two) [`Go`](https://go.dev/x?a=1&b=2) [up](../x/y.md) [here](#a)", `<p><a href="/admin/docs/cache#two">text</a> <a href="https://go.dev/x?a=1&amp;b=2" rel="noreferrer"><code>Go</code></a> up <a href="#a">here</a></p>` + "\n"},
 		{"<!-- hidden\n still -->\n<script>alert(1)</script>", "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>\n"},

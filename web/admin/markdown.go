@@ -170,8 +170,8 @@ func (x block) writeTable(b *strings.Builder) {
 	b.WriteString(`<div class="scroll" tabindex="0" role="region" aria-label="` + html.EscapeString(x.Under) + `"><table>` + "\n")
 	head := len(x.Lines) > 1 && tableRule.MatchString(x.Lines[1])
 	for i, row := range x.Lines {
-		if head && i == 1 {
-			continue
+		if head && (i == 1 || i == 0 && strings.Trim(row, "| ") == "") {
+			continue // the rule, or a head of which nothing is shown
 		}
 		b.WriteString("<tr>")
 		for _, cell := range cells(row) {
