@@ -12,8 +12,13 @@ const labels = 60; // vertices up to which edges have texts
 const box = document.getElementById("near");
 const picture = document.getElementById("picture");
 if (box) box.hidden = false;
-const width = Math.min(900, Math.max(280, picture?.clientWidth ?? 0));
-const height = Math.min(480, Math.max(320, width * 0.6));
+let width = 0;
+let height = 0;
+
+function measure() {
+	width = Math.min(900, Math.max(280, picture?.clientWidth ?? 0));
+	height = Math.min(480, Math.max(320, width * 0.6));
+}
 const state = /** @type {HTMLElement} */ (document.getElementById("near-state"));
 /** @type {Map<string, Spot>} */
 const spots = new Map();
@@ -160,7 +165,13 @@ async function expand(key) {
 }
 
 const first = JSON.parse(document.getElementById("vertex")?.textContent || "null");
-if (box && first) {
+if (box && picture && first) {
+	measure();
 	add(first);
 	draw();
+	new ResizeObserver(() => {
+		const was = width;
+		measure();
+		if (Math.abs(width - was) > 40) draw(document.activeElement?.getAttribute("data-key") ?? undefined);
+	}).observe(picture);
 }
