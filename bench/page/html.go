@@ -26,6 +26,7 @@ tspan.behind{fill:var(--behind)}tspan.ahead{fill:var(--ahead)}.behind{color:var(
 .losses{border-left:4px solid var(--behind);background:var(--soft);padding:8px 12px}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
 th,td{padding:4px 10px;border-bottom:1px solid var(--edge);text-align:left;vertical-align:top;overflow-wrap:normal}td+td,th{white-space:nowrap}
+@media (max-width:480px){th,td{padding:4px 3px;font-size:.78rem}.losses ul{padding-left:18px}}
 pre{overflow-x:auto;font-size:.8rem;overflow-wrap:normal}summary{cursor:pointer;margin:8px 0}
 `
 
@@ -116,6 +117,16 @@ func (b bar) verdict() string {
 	return fmt.Sprintf("%.3g× %s: %s", b.ratio, b.rival, how)
 }
 
+// alone returns the greatest value of the groups of one bar, which have a scale in common.
+func (c chart) alone() (top float64) {
+	for _, g := range c.groups {
+		if len(g.bars) == 1 {
+			top = max(top, g.bars[0].value)
+		}
+	}
+	return top
+}
+
 // svg draws the bars of a chart, those of each group on a scale of their own.
 func (c chart) svg() template.HTML {
 	esc := template.HTMLEscapeString
@@ -129,6 +140,9 @@ func (c chart) svg() template.HTML {
 		top := 0.0
 		for _, r := range g.bars {
 			top = max(top, r.value)
+		}
+		if len(g.bars) == 1 {
+			top = c.alone()
 		}
 		for _, r := range g.bars {
 			class, verdict := "", ""
@@ -169,7 +183,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{"style": func(
 {{end}}{{define "where"}}<p class="dim">{{with .Machine}}{{.}}{{else}}machine: not in the raw output{{end}}; {{with .Date}}{{.}}{{else}}no date{{end}}; {{with .Commit}}commit {{.}}{{else}}commit: not in the raw output{{end}}</p>
 {{end}}{{define "page"}}{{template "head" (printf "%s; %s" .Title .Durability)}}<h1>{{.Title}}: {{.Durability}}</h1>
 {{template "where" .}}<p><a href="{{.Name}}.txt">Raw output</a>, <a href="index.html">all benchmarks</a></p>
-{{if .Compared}}<p>Skerry is <strong{{if .Behind}} class="behind"{{end}}>behind the best rival in {{.Behind}}</strong> of {{.Compared}} comparisons. Blue: Skerry; red: Skerry, behind; grey: rivals. Each group of bars has a scale of its own; ratios are Skerry / its best rival.</p>
+{{if .Compared}}<p>Skerry is <strong{{if .Behind}} class="behind"{{end}}>behind the best rival in {{.Behind}}</strong> of {{.Compared}} comparisons. Blue: Skerry; red: Skerry, behind; grey: rivals. Each group of bars has a scale of its own, single bars one in common; ratios are Skerry / its best rival.</p>
 {{else if .Sections}}<p>No table of this file has a rival beside Skerry.</p>
 {{else}}<p>This file has no table with columns; its text is below.</p>
 {{end}}{{if or .Behinds .Losses}}<div class="losses"><h2>Where Skerry is behind</h2><ul>
