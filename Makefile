@@ -114,6 +114,10 @@ bench-sessions: ## compare a site with new sessions on each engine and with SETE
 bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
 	cd bench && go run ./btree $(ARGS)
 
+.PHONY: bench-report
+bench-report: ## make HTML pages of all raw output in bench/results, with an index
+	cd bench && go run ./report $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZ (30s)
 	@ci/fuzz

@@ -20,7 +20,7 @@ import (
 // verbs returns the verbs of every program and those of app.
 func verbs(app App) []verb.Verb {
 	return append([]verb.Verb{
-		serve.Verb, dev.Init, dev.Verb, cluster.Verb, proceduresVerb, callVerb, usersVerb, adminVerb, cacheVerb, exportVerb, importVerb, graphVerb, migrateVerb, rulesVerb, undoVerb,
+		serve.Verb, dev.Init, dev.Verb, cluster.Verb, proceduresVerb, callVerb, usersVerb, adminVerb, cacheVerb, topVerb, exportVerb, importVerb, graphVerb, migrateVerb, rulesVerb, undoVerb,
 		verifyVerb, genVerb, checkVerb, backupVerb, restoreVerb, moveVerb, adoptVerb, size.Verb, serve.Systemd, versionVerb,
 	}, app.Verbs...)
 }

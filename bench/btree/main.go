@@ -12,6 +12,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
+
+	"github.com/skerrydb/skerry/bench/rig"
 )
 
 func main() {
@@ -19,19 +21,26 @@ func main() {
 	only := flag.String("only", "", "run only the loads whose name contains this")
 	scale := flag.Float64("scale", 1, "factor on the number of keys, for a quick look")
 	wall := flag.Bool("wall", false, "measure time on the wall instead of CPU time")
+	out := flag.String("out", "", "`file` for the output (default results/btree-DATE.txt, none with -only or -scale)")
 	flag.Parse()
 
+	w, done, err := rig.Report(*out, "btree", *only != "" || *scale != 1)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "btree:", err)
+		os.Exit(1)
+	}
+	defer done()
 	now, unit := clock(cpuClock), "ns of CPU time, the collector's included,"
 	if *wall {
 		now, unit = wallClock, "ns"
 	}
-	fmt.Printf("%s, %d CPUs, GOMAXPROCS %d; %s per operation, medians of %d rounds\n",
+	fmt.Fprintf(w, "%s, %d CPUs, GOMAXPROCS %d; %s per operation, medians of %d rounds\n",
 		runtime.Version(), runtime.NumCPU(), runtime.GOMAXPROCS(0), unit, *rounds)
 	missed := 0
 	for _, l := range loads(*scale) {
 		if strings.Contains(l.name, *only) {
-			missed += l.run(os.Stdout, now, *rounds)
+			missed += l.run(w, now, *rounds)
 		}
 	}
-	fmt.Printf("\ntargets missed: %d\n", missed)
+	fmt.Fprintf(w, "\ntargets missed: %d\n", missed)
 }

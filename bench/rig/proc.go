@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -183,7 +184,9 @@ func timeSync(path string, allocated bool) (time.Duration, error) {
 	return took[len(took)/2], nil
 }
 
-// Machine describes the machine.
+var commitID = regexp.MustCompile(`^[0-9a-f]{7,40}(-dirty)?$`)
+
+// Machine describes the machine and the commit of the repository in the working folder, if there is one.
 func Machine() string {
 	cpu := "unknown CPU"
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -194,7 +197,11 @@ func Machine() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s, %d cores, generator built with %s", cpu, runtime.NumCPU(), runtime.Version())
+	commit := ""
+	if id := strings.TrimSpace(OutputLine("git", "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12")); commitID.MatchString(id) {
+		commit = ", commit " + id
+	}
+	return fmt.Sprintf("%s, %d cores, generator built with %s%s", cpu, runtime.NumCPU(), runtime.Version(), commit)
 }
 
 // LoadAverage returns the load average of the last 1, 5 and 15 minutes.

@@ -50,8 +50,8 @@ type keyWord struct {
 	pos  int
 }
 
-// wordsOf splits a line into words: separated by spaces, or in quotes, with the escapes of Go's strings between double ones.
-func wordsOf(line string, at int) ([]keyWord, error) {
+// splitWords splits a line into words: separated by spaces, or in quotes, with the escapes of Go's strings between double ones.
+func splitWords(line string, at int) ([]keyWord, error) {
 	var all []keyWord
 	for i := 0; i < len(line); {
 		switch c := line[i]; {
@@ -99,7 +99,7 @@ func stepsOf(text string) ([]keyStep, error) {
 	var all []keyStep
 	at := 0
 	for line := range strings.SplitSeq(text, "\n") {
-		words, err := wordsOf(line, at)
+		words, err := splitWords(line, at)
 		if err != nil {
 			return nil, err
 		}

@@ -87,7 +87,7 @@ func (a *Admin) docsPage(c *web.Context) error {
 func (d document) about() string {
 	for _, x := range d.Blocks {
 		if x.Kind == "paragraph" {
-			text := plain(strings.Join(x.Lines, " "))
+			text := plainMarkdown(strings.Join(x.Lines, " "))
 			if i := strings.Index(text, ". "); i > 0 {
 				text = text[:i+1]
 			}
@@ -124,11 +124,11 @@ func (x block) texts() []string {
 	case "list", "numbered", "table":
 		var all []string
 		for _, l := range x.Lines {
-			all = append(all, plain(strings.Trim(l, "| ")))
+			all = append(all, plainMarkdown(strings.Trim(l, "| ")))
 		}
 		return all
 	}
-	return []string{plain(strings.Join(x.Lines, " "))}
+	return []string{plainMarkdown(strings.Join(x.Lines, " "))}
 }
 
 func containsAll(text string, words []string) bool {

@@ -106,11 +106,11 @@ func (p *markdownParser) heading(line string) {
 	level := len(line) - len(text)
 	text = strings.TrimSpace(text)
 	if p.doc.Title == "" {
-		p.doc.Title = plain(text)
+		p.doc.Title = plainMarkdown(text)
 	} else {
 		level = max(level, 2) // a page has one title
 	}
-	p.anchor, p.under = p.slug(text), plain(text)
+	p.anchor, p.under = p.slug(text), plainMarkdown(text)
 	p.now = block{Kind: "heading", Level: min(level, 4), Lines: []string{text}}
 	p.end()
 }
@@ -118,7 +118,7 @@ func (p *markdownParser) heading(line string) {
 // slug returns the anchor of a heading, as GitHub makes it.
 func (p *markdownParser) slug(text string) string {
 	var b strings.Builder
-	for _, r := range strings.ToLower(plain(text)) {
+	for _, r := range strings.ToLower(plainMarkdown(text)) {
 		switch {
 		case r == ' ':
 			b.WriteByte('-')
@@ -260,8 +260,8 @@ func anchorTo(to, text string) string {
 	return `<a href="` + html.EscapeString(path) + `">` + text + "</a>"
 }
 
-// plain returns a text without its markup.
-func plain(text string) string {
+// plainMarkdown returns a text without its markup.
+func plainMarkdown(text string) string {
 	for range 4 { // markup within markup
 		next := markup.ReplaceAllString(text, "$2$4$5$7$8$9")
 		if next == text {

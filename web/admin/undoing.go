@@ -108,10 +108,10 @@ func (a *Admin) changeBack(c *web.Context, action, notice string, fn func(tx *re
 
 // collectionHistory shows the newest changes of a collection.
 func (a *Admin) collectionHistory(c *web.Context) error {
-	return a.showCollection(c, http.StatusOK, web.Locals{})
+	return a.showCollectionHistory(c, http.StatusOK, web.Locals{})
 }
 
-func (a *Admin) showCollection(c *web.Context, status int, more web.Locals) error {
+func (a *Admin) showCollectionHistory(c *web.Context, status int, more web.Locals) error {
 	collection := c.Path("collection").String()
 	before, err := numberParam(c, "before")
 	if err != nil {
@@ -165,7 +165,7 @@ func (a *Admin) undoUser(c *web.Context) error {
 	input := web.Locals{"by": by, "since": since}
 	wrong := func(err error) error {
 		input["problem"] = c.Detail(err)
-		return a.showCollection(c, http.StatusUnprocessableEntity, input)
+		return a.showCollectionHistory(c, http.StatusUnprocessableEntity, input)
 	}
 	at, err := timeOf(c.Form("since"))
 	if err != nil {
@@ -205,7 +205,7 @@ func (a *Admin) undoUser(c *web.Context) error {
 	}
 	input["checked"], input["undid"], input["undone"], input["conflicts"] = true, !dry, undone, conflicts
 	input["dry"], input["hidden"] = all[:min(len(all), maxUndone)], max(0, len(all)-maxUndone)
-	return a.showCollection(c, http.StatusOK, input)
+	return a.showCollectionHistory(c, http.StatusOK, input)
 }
 
 // rank puts conflicts first, and what needs nothing last.
@@ -261,11 +261,11 @@ func (a *Admin) verifyCollection(c *web.Context) error {
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && c.Err() == nil:
-		return a.showCollection(c, http.StatusUnprocessableEntity, web.Locals{"problem": a.text("The verification took more than %s and was given up. Nothing was changed. Use “skerry verify”, which has no limit.", verifyLimit)})
+		return a.showCollectionHistory(c, http.StatusUnprocessableEntity, web.Locals{"problem": a.text("The verification took more than %s and was given up. Nothing was changed. Use “skerry verify”, which has no limit.", verifyLimit)})
 	case errors.Is(err, engine.ErrUnsupported):
-		return a.showCollection(c, http.StatusUnprocessableEntity, web.Locals{"problem": c.Detail(err)})
+		return a.showCollectionHistory(c, http.StatusUnprocessableEntity, web.Locals{"problem": c.Detail(err)})
 	case err != nil:
 		return err
 	}
-	return a.showCollection(c, http.StatusOK, web.Locals{"verified": &all[0]})
+	return a.showCollectionHistory(c, http.StatusOK, web.Locals{"verified": &all[0]})
 }
