@@ -45,7 +45,7 @@ func (a *Admin) newRecordPage(c *web.Context) error {
 	return a.showForm(c, http.StatusOK, form, "")
 }
 
-func (a *Admin) recordPage(c *web.Context) error {
+func (a *Admin) recordFormPage(c *web.Context) error {
 	form, err := a.loadForm(c, c.Path("id").String(), nil)
 	if err != nil {
 		return err

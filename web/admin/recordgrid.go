@@ -111,20 +111,20 @@ type gridChoice struct {
 	On          bool
 }
 
-// markedText is a text with a fault at one place.
-type markedText struct {
+// faultyText is a text with a fault at one place.
+type faultyText struct {
 	Before, At, After string
 	Pos               int // counted from 1, in characters
 }
 
 // markFault cuts a text at the byte of its fault.
-func markFault(text string, pos int) *markedText {
+func markFault(text string, pos int) *faultyText {
 	pos = min(max(pos, 0), len(text))
 	for pos > 0 && pos < len(text) && !utf8.RuneStart(text[pos]) {
 		pos--
 	}
 	_, n := utf8.DecodeRuneInString(text[pos:])
-	return &markedText{text[:pos], text[pos : pos+n], text[pos+n:], utf8.RuneCountInString(text[:pos]) + 1}
+	return &faultyText{text[:pos], text[pos : pos+n], text[pos+n:], utf8.RuneCountInString(text[:pos]) + 1}
 }
 
 // gridPage shows a page of records.
@@ -148,7 +148,7 @@ func (a *Admin) showGrid(c *web.Context, status int, s gridState, problem string
 		if k, err = tx.Collection(name); err != nil {
 			return err
 		}
-		words = wordsOf(tx, k)
+		words = filterWords(tx, k)
 		page, wrong = findRecords(tx, name, s.query())
 		if uncounted = s.Count && engine.CodeOf(wrong) == record.CodeScan; uncounted {
 			less := s
@@ -168,7 +168,7 @@ func (a *Admin) showGrid(c *web.Context, status int, s gridState, problem string
 		return err
 	}
 	locals := a.gridLocals(k, s, views)
-	locals["problem"], locals["fault"], locals["words"] = problem, (*markedText)(nil), words
+	locals["problem"], locals["fault"], locals["words"] = problem, (*faultyText)(nil), words
 	if wrong != nil {
 		status, page = http.StatusUnprocessableEntity, &record.Page{}
 		locals["problem"] = c.Detail(wrong)
@@ -318,8 +318,8 @@ func cellOf(k *schema.Compiled, r *record.Record, col gridColumn, past bool) gri
 	return cell
 }
 
-// wordsOf returns what the completion of filters offers, as [word, what it is]: also the fields of records that it refers to.
-func wordsOf(tx *record.Tx, k *schema.Compiled) (all [][2]string) {
+// filterWords returns what the completion of filters offers, as [word, what it is]: also the fields of records that it refers to.
+func filterWords(tx *record.Tx, k *schema.Compiled) (all [][2]string) {
 	add := func(before string, k *schema.Compiled) {
 		for _, f := range k.Fields {
 			if f.Type != schema.Password {

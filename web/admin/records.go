@@ -26,8 +26,8 @@ func (a *Admin) addRecords(g *web.Group) {
 	g.Post("/records/{collection}/bulk/do", a.bulkDo)
 	g.Post("/records/{collection}/views", a.saveView)
 	g.Post("/records/{collection}/views/remove", a.removeView)
-	g.Get("/records/{collection}/{id}", a.recordPage)
-	g.Get("/records/{collection}/{id}/edit", a.recordPage) // for ids that are words of this list
+	g.Get("/records/{collection}/{id}", a.recordFormPage)
+	g.Get("/records/{collection}/{id}/edit", a.recordFormPage) // for ids that are words of this list
 	g.Post("/records/{collection}/{id}", a.saveRecord)
 	g.Post("/records/{collection}/{id}/edit", a.saveRecord)
 	g.Post("/records/{collection}/{id}/cell", a.saveCell)
