@@ -204,7 +204,7 @@ func (a *Admin) gridLocals(k *schema.Compiled, s gridState, views []savedView) w
 		}
 	}
 	all := s
-	all.After, all.Count, all.Sort, all.Columns = "", false, "", nil
+	all.After, all.Count, all.Columns = "", false, nil
 	return web.Locals{
 		"title": collectionTitle(k), "name": k.Name, "hint": k.Hint, "path": Prefix + collectionPath(k.Name), "state": s, "first": first.link(), "count_link": counted.link(),
 		"choices": choices, "settable": settable, "views": views, "fields": fieldsForModules(k), "columns_text": strings.Join(s.Columns, ","),
