@@ -20,8 +20,8 @@ const (
 	bulkSample = 10     // of these the dry run shows and tries
 )
 
-// bulk is an action on many records.
-type bulk struct {
+// bulkAction is an action on many records.
+type bulkAction struct {
 	Collection string
 	Op         string // delete or set
 	Field      string
@@ -42,24 +42,24 @@ type bulkTarget struct {
 // bulkResult says what a bulk action has done.
 type bulkResult struct{ Done, Left int }
 
-// errTried ends the transaction of a dry run, which must not commit.
-var errTried = errors.New("this was only a dry run")
+// errBulkTried ends the transaction of a dry run, which must not commit.
+var errBulkTried = errors.New("this was only a dry run")
 
 // readBulk reads the form of a bulk action.
-func readBulk(c *web.Context) (b bulk, err error) {
-	form, err := formOf(c)
+func readBulk(c *web.Context) (b bulkAction, err error) {
+	form, err := recordFormOf(c)
 	if err != nil {
 		return b, err
 	}
-	b = bulk{Collection: c.Path("collection").String(), Op: form.Get("op"), Field: form.Get("field"), Value: form.Get("value"), Null: form.Has("null"), Every: form.Get("on") == "all", IDs: form["id"], State: readGrid(form), Known: form.Get("known")}
+	b = bulkAction{Collection: c.Path("collection").String(), Op: form.Get("op"), Field: form.Get("field"), Value: form.Get("value"), Null: form.Has("null"), Every: form.Get("on") == "all", IDs: form["id"], State: readGrid(form), Known: form.Get("known")}
 	if len(b.IDs) > maxBulk {
 		return b, engine.Errorf(engine.CodeLimit, "%d records are chosen, the limit is %d", len(b.IDs), maxBulk)
 	}
 	return b, nil
 }
 
-// listOf returns the options in a text that has commas between them.
-func listOf(text string) (all []string) {
+// optionsIn returns the options in a text that has commas between them.
+func optionsIn(text string) (all []string) {
 	for one := range strings.SplitSeq(text, ",") {
 		if one = strings.TrimSpace(one); one != "" {
 			all = append(all, one)
@@ -69,10 +69,10 @@ func listOf(text string) (all []string) {
 }
 
 // patch returns the merge patch of an action.
-func (b *bulk) patch(k *schema.Compiled, r *record.Record) ([]byte, error) {
+func (b *bulkAction) patch(k *schema.Compiled, r *record.Record) ([]byte, error) {
 	form := url.Values{"f." + b.Field: {b.Value}, "m." + b.Field: {"1"}}
 	if i, ok := k.Index(b.Field); ok && k.Fields[i].Many {
-		form["f."+b.Field] = listOf(b.Value)
+		form["f."+b.Field] = optionsIn(b.Value)
 	}
 	if b.Null {
 		form.Set("f."+b.Field, "")
@@ -82,7 +82,7 @@ func (b *bulk) patch(k *schema.Compiled, r *record.Record) ([]byte, error) {
 }
 
 // check reports what an action lacks.
-func (b *bulk) check(a *Admin, k *schema.Compiled) string {
+func (b *bulkAction) check(a *Admin, k *schema.Compiled) string {
 	i, ok := k.Index(b.Field)
 	switch {
 	case b.Op != "delete" && b.Op != "set":
@@ -98,7 +98,7 @@ func (b *bulk) check(a *Admin, k *schema.Compiled) string {
 }
 
 // targets returns the records of an action that are not deleted. more reports that the filter finds more than maxBulk.
-func (b *bulk) targets(tx *record.Tx) (all []bulkTarget, more bool, err error) {
+func (b *bulkAction) targets(tx *record.Tx) (all []bulkTarget, more bool, err error) {
 	if !b.Every {
 		for _, id := range b.IDs {
 			r, err := tx.Get(b.Collection, id)
@@ -136,7 +136,7 @@ func (b *bulk) targets(tx *record.Tx) (all []bulkTarget, more bool, err error) {
 }
 
 // apply does the action with some records, unless they have changed since they were found.
-func (b *bulk) apply(tx *record.Tx, targets []bulkTarget) (n bulkResult, err error) {
+func (b *bulkAction) apply(tx *record.Tx, targets []bulkTarget) (n bulkResult, err error) {
 	for _, t := range targets {
 		r, err := tx.Get(b.Collection, t.id)
 		if errors.Is(err, record.ErrNotFound) || err == nil && r.Rev != t.rev {
@@ -171,7 +171,7 @@ func (a *Admin) bulkPage(c *web.Context) error {
 	return a.dryRun(c, http.StatusOK, b, "")
 }
 
-func (a *Admin) dryRun(c *web.Context, status int, b bulk, problem string) error {
+func (a *Admin) dryRun(c *web.Context, status int, b bulkAction, problem string) error {
 	var k *schema.Compiled
 	var targets []bulkTarget
 	var sample []*record.Record
@@ -197,7 +197,7 @@ func (a *Admin) dryRun(c *web.Context, status int, b bulk, problem string) error
 		return nil
 	})
 	switch {
-	case err != nil && refusedQuery(err):
+	case err != nil && refusedRecordQuery(err):
 		return a.showGrid(c, http.StatusUnprocessableEntity, b.State, c.Detail(err))
 	case err != nil:
 		return err
@@ -207,7 +207,7 @@ func (a *Admin) dryRun(c *web.Context, status int, b bulk, problem string) error
 	ready := len(targets) > 0 && !more
 	if problem == "" && ready {
 		if err := a.try(c, &b, targets[:len(sample)]); err != nil {
-			status, ready, problem = statusOf(err), false, a.text("A trial with the first records failed: %s", c.Detail(err))
+			status, ready, problem = recordStatus(err), false, a.text("A trial with the first records failed: %s", c.Detail(err))
 		}
 	}
 	shown := gridState{Columns: b.State.Columns}
@@ -216,20 +216,20 @@ func (a *Admin) dryRun(c *web.Context, status int, b bulk, problem string) error
 	}
 	columns := columnsOf(k, shown)
 	return a.show(c, status, "recordbulk", web.Locals{
-		"title": titleOf(k), "name": k.Name, "path": Prefix + collectionPath(k.Name), "back": Prefix + collectionPath(k.Name) + b.State.link(), "b": b, "count": len(targets), "more": more, "problem": problem,
+		"title": collectionTitle(k), "name": k.Name, "path": Prefix + collectionPath(k.Name), "back": Prefix + collectionPath(k.Name) + b.State.link(), "b": b, "count": len(targets), "more": more, "problem": problem,
 		"columns": columns, "rows": rowsOf(k, columns, sample, true), "steps": (len(targets) + record.MaxOps - 1) / record.MaxOps, "per_step": record.MaxOps, "limit": maxBulk, "ready": ready, "value": shorten(b.Value, gridText),
 	})
 }
 
 // try does the action with some records in a transaction that does not commit.
-func (a *Admin) try(c *web.Context, b *bulk, targets []bulkTarget) error {
+func (a *Admin) try(c *web.Context, b *bulkAction, targets []bulkTarget) error {
 	_, err := a.o.Records.Update(c, recordsActor(c), func(tx *record.Tx) error {
 		if _, err := b.apply(tx, targets); err != nil {
 			return err
 		}
-		return errTried
+		return errBulkTried
 	})
-	if errors.Is(err, errTried) {
+	if errors.Is(err, errBulkTried) {
 		return nil
 	}
 	return err
@@ -254,7 +254,7 @@ func (a *Admin) bulkDo(c *web.Context) error {
 		return err
 	})
 	switch {
-	case err != nil && !refusedQuery(err):
+	case err != nil && !refusedRecordQuery(err):
 		return err
 	case err != nil || lacks != "" || more:
 		return a.dryRun(c, http.StatusUnprocessableEntity, b, "")
@@ -277,7 +277,7 @@ func (a *Admin) bulkDo(c *web.Context) error {
 		return nil
 	})
 	if err != nil {
-		return a.dryRun(c, statusOf(err), b, a.text("%d records were changed, then it stopped: %s", n.Done, c.Detail(err)))
+		return a.dryRun(c, recordStatus(err), b, a.text("%d records were changed, then it stopped: %s", n.Done, c.Detail(err)))
 	}
 	if n.Left > 0 {
 		return a.showGrid(c, http.StatusOK, b.State, a.text("%d records were changed. %d were left alone, because somebody else has changed or deleted them meanwhile.", n.Done, n.Left))
@@ -286,7 +286,7 @@ func (a *Admin) bulkDo(c *web.Context) error {
 }
 
 // describe returns the action for the log.
-func (b *bulk) describe(n int) string {
+func (b *bulkAction) describe(n int) string {
 	what := strconv.Itoa(n) + " records"
 	if b.Every {
 		what += ", filter " + strconv.Quote(b.State.Filter)

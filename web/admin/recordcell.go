@@ -23,23 +23,23 @@ type cellAnswer struct {
 	By     string `json:"by,omitempty"`     // who has saved the record last
 }
 
-// answerOf returns a value of a record for the module.
-func answerOf(r *record.Record, field string) cellAnswer {
+// cellAnswerOf returns a value of a record for the module.
+func cellAnswerOf(r *record.Record, field string) cellAnswer {
 	v := r.Value(field)
 	text := v.String()
 	if i, ok := r.Collection().Index(field); ok {
-		text = printed(&r.Collection().Fields[i], v)
+		text = printedValue(&r.Collection().Fields[i], v)
 		if r.Collection().Fields[i].Many {
-			return cellAnswer{Rev: r.Rev, Text: strings.Join(selected(v), ", "), List: text, Null: v.IsNull(), By: savedBy(r)}
+			return cellAnswer{Rev: r.Rev, Text: strings.Join(selectedOptions(v), ", "), List: text, Null: v.IsNull(), By: recordSavedBy(r)}
 		}
 	}
-	return cellAnswer{Rev: r.Rev, Text: shorten(text, gridText), Null: v.IsNull(), Cut: len(text) > gridText, By: savedBy(r)}
+	return cellAnswer{Rev: r.Rev, Text: shorten(text, gridText), Null: v.IsNull(), Cut: len(text) > gridText, By: recordSavedBy(r)}
 }
 
 // saveCell changes one field of a record at a revision. It answers with JSON; people without scripts use the form.
 func (a *Admin) saveCell(c *web.Context) error {
 	collection, id := c.Path("collection").String(), c.Path("id").String()
-	in, err := formOf(c)
+	in, err := recordFormOf(c)
 	if err != nil {
 		return err
 	}
@@ -74,16 +74,16 @@ func (a *Admin) saveCell(c *web.Context) error {
 		return err
 	})
 	if err == nil {
-		return c.JSON(http.StatusOK, answerOf(saved, field))
+		return c.JSON(http.StatusOK, cellAnswerOf(saved, field))
 	}
 	if !errors.Is(err, record.ErrRevision) && !errors.Is(err, record.ErrInvalid) && !errors.Is(err, record.ErrExists) {
 		return err
 	}
 	var now cellAnswer
 	if viewErr := a.viewRecords(c, func(tx *record.Tx) error {
-		r, err := getAny(tx, collection, id)
+		r, err := getAnyRecord(tx, collection, id)
 		if err == nil {
-			now = answerOf(r, field)
+			now = cellAnswerOf(r, field)
 		}
 		return err
 	}); viewErr != nil {
@@ -93,5 +93,5 @@ func (a *Admin) saveCell(c *web.Context) error {
 	if problems, ok := errors.AsType[schema.Problems](err); ok && len(problems) > 0 {
 		now.Detail = problems[0].Detail
 	}
-	return c.JSON(statusOf(err), now)
+	return c.JSON(recordStatus(err), now)
 }

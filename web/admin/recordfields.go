@@ -24,8 +24,8 @@ const (
 // A form of a record has the parts f.NAME for the text of each field, n.NAME if an empty text means null, and m.NAME if an empty
 // selection is one.
 
-// formOf reads a form. Forms of records can have more values than package web allows.
-func formOf(c *web.Context) (url.Values, error) {
+// recordFormOf reads a form. Forms of records can have more values than package web allows.
+func recordFormOf(c *web.Context) (url.Values, error) {
 	body, err := c.ReadBody()
 	if err != nil {
 		return nil, err
@@ -40,17 +40,17 @@ func formOf(c *web.Context) (url.Values, error) {
 	return form, nil
 }
 
-// plain returns a text with the line ends that a form sends as \r\n as \n.
-func plain(text string) string {
+// plainText returns a text with the line ends that a form sends as \r\n as \n.
+func plainText(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 }
 
-// formField is an input of a form.
-type formField struct {
+// recordInput is an input of a form.
+type recordInput struct {
 	Name, Label, Hint, Kind, Mode string // Kind: line, area, code, bool, select, many, list, reference, password
 	Value                         string
 	Null, Required, Has           bool // Has: there is a password
-	Options                       []formOption
+	Options                       []recordOption
 	Collection                    string // that it refers to
 	Problem                       string
 	Theirs                        string // what somebody else has saved
@@ -58,14 +58,14 @@ type formField struct {
 	Default                       string
 }
 
-// formOption is an option of a select.
-type formOption struct {
+// recordOption is an option of a select.
+type recordOption struct {
 	Text, Label string
 	On          bool
 }
 
-// kindOf returns the kind of the input of a field, and the keyboard that suits it.
-func kindOf(f *schema.Field) (kind, mode string) {
+// fieldKind returns the kind of the input of a field, and the keyboard that suits it.
+func fieldKind(f *schema.Field) (kind, mode string) {
 	switch f.Type {
 	case schema.Text:
 		return "area", ""
@@ -98,48 +98,48 @@ func kindOf(f *schema.Field) (kind, mode string) {
 }
 
 // fieldsOf returns the inputs for a record, or for a new one if r is nil. Values in the form, if it is not nil, win.
-func fieldsOf(k *schema.Compiled, r *record.Record, form url.Values) []formField {
-	all := make([]formField, 0, len(k.Fields)+1)
+func fieldsOf(k *schema.Compiled, r *record.Record, form url.Values) []recordInput {
+	all := make([]recordInput, 0, len(k.Fields)+1)
 	for i := range k.Fields {
 		f := &k.Fields[i]
-		in := formField{Name: f.Name, Label: f.Label, Hint: f.Hint, Required: f.Required, Collection: f.Collection, Null: true, Default: f.Default}
+		in := recordInput{Name: f.Name, Label: f.Label, Hint: f.Hint, Required: f.Required, Collection: f.Collection, Null: true, Default: f.Default}
 		if in.Label == "" {
 			in.Label = f.Name
 		}
-		in.Kind, in.Mode = kindOf(f)
+		in.Kind, in.Mode = fieldKind(f)
 		var chosen []string
 		if r != nil {
 			v := r.Field(i)
 			in.Null = v.IsNull()
-			in.Value, chosen = textOf(f, v), selected(v)
+			in.Value, chosen = fieldText(f, v), selectedOptions(v)
 			in.Has = !in.Null
 		} else if f.Type == schema.Text && f.Required {
 			in.Null = false
 		}
-		if form != nil && sent(form, f.Name) {
+		if form != nil && sentField(form, f.Name) {
 			in.Value, in.Null, chosen = form.Get("f."+f.Name), form.Has("n."+f.Name), form["f."+f.Name]
 		}
 		if f.Type == schema.Password {
 			in.Value = ""
 		}
 		for _, o := range f.Options {
-			in.Options = append(in.Options, formOption{o, o, slices.Contains(chosen, o) || !f.Many && in.Value == o})
+			in.Options = append(in.Options, recordOption{o, o, slices.Contains(chosen, o) || !f.Many && in.Value == o})
 		}
 		if f.Type == schema.Bool {
-			in.Options = []formOption{{"true", "true", in.Value == "true"}, {"false", "false", in.Value == "false"}}
+			in.Options = []recordOption{{"true", "true", in.Value == "true"}, {"false", "false", in.Value == "false"}}
 		}
 		all = append(all, in)
 	}
 	return all
 }
 
-// textOf returns the text of a value in a form.
-func textOf(f *schema.Field, v value.Value) string {
+// fieldText returns the text of a value in a form.
+func fieldText(f *schema.Field, v value.Value) string {
 	if f.Type == schema.Password || f.Many {
 		return ""
 	}
 	if f.Type != schema.JSON || v.IsNull() {
-		return printed(f, v)
+		return printedValue(f, v)
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, v.AppendJSON(nil), "", "  "); err != nil {
@@ -148,14 +148,14 @@ func textOf(f *schema.Field, v value.Value) string {
 	return b.String()
 }
 
-// timeLayout is how pages show times and take them, in UTC; microseconds are left out if there are none.
-const timeLayout = "2006-01-02 15:04:05.999999"
+// recordTimeLayout is how pages show times and take them, in UTC; microseconds are left out if there are none.
+const recordTimeLayout = "2006-01-02 15:04:05.999999"
 
-// printed returns the text of a value for people: decimals have all digits that the field has, times are short.
-func printed(f *schema.Field, v value.Value) string {
+// printedValue returns the text of a value for people: decimals have all digits that the field has, times are short.
+func printedValue(f *schema.Field, v value.Value) string {
 	text := v.String()
 	if at, ok := v.Time(); ok && f.Type == schema.Time {
-		return at.Format(timeLayout)
+		return at.Format(recordTimeLayout)
 	}
 	if f.Type != schema.Decimal || f.Scale == 0 || v.IsNull() {
 		return text
@@ -164,14 +164,14 @@ func printed(f *schema.Field, v value.Value) string {
 	return whole + "." + digits + strings.Repeat("0", max(0, f.Scale-len(digits)))
 }
 
-// selected returns the options of a select of several.
-func selected(v value.Value) []string {
+// selectedOptions returns the options of a select of several.
+func selectedOptions(v value.Value) []string {
 	texts, _ := v.Texts()
 	return texts
 }
 
-// sent reports whether a form has a field.
-func sent(form url.Values, name string) bool { return form.Has("f."+name) || form.Has("m."+name) }
+// sentField reports whether a form has a field.
+func sentField(form url.Values, name string) bool { return form.Has("f."+name) || form.Has("m."+name) }
 
 // patchOf returns the merge patch that a form makes of a record, or of nothing if r is nil. Fields that the form leaves as they
 // are, are not in it: a form cannot tell all line ends, nor the null in a JSON object.
@@ -180,7 +180,7 @@ func patchOf(k *schema.Compiled, form url.Values, r *record.Record) ([]byte, err
 	var bad schema.Problems
 	for i := range k.Fields {
 		f := &k.Fields[i]
-		if !sent(form, f.Name) {
+		if !sentField(form, f.Name) {
 			continue
 		}
 		var old value.Value
@@ -202,7 +202,7 @@ func patchOf(k *schema.Compiled, form url.Values, r *record.Record) ([]byte, err
 	}
 	extra, err := extraPatch(k, form, r)
 	if err != nil {
-		bad = append(bad, schema.Problem{Pointer: extraPart, Code: schema.CodeInvalid, Detail: err.Error()})
+		bad = append(bad, schema.Problem{Pointer: recordExtraPart, Code: schema.CodeInvalid, Detail: err.Error()})
 	}
 	if len(extra) > 0 && len(patch) > 1 {
 		patch = append(patch, ',')
@@ -214,8 +214,8 @@ func patchOf(k *schema.Compiled, form url.Values, r *record.Record) ([]byte, err
 	return append(patch, '}'), nil
 }
 
-// extraPart is the part of a form that has the members that are no fields, as a JSON object.
-const extraPart = "extra"
+// recordExtraPart is the part of a form that has the members that are no fields, as a JSON object.
+const recordExtraPart = "extra"
 
 // extraOf returns the members of a record that are no fields, as a JSON object with an indent; "" if there are none.
 func extraOf(r *record.Record) string {
@@ -232,7 +232,7 @@ func extraOf(r *record.Record) string {
 	if len(all) == 0 {
 		return ""
 	}
-	raw, err := encode(all)
+	raw, err := encodeMembers(all)
 	if err != nil {
 		return ""
 	}
@@ -243,8 +243,8 @@ func extraOf(r *record.Record) string {
 	return b.String()
 }
 
-// encode returns an object as JSON, without the escapes that JSON within HTML needs.
-func encode(all map[string]json.RawMessage) ([]byte, error) {
+// encodeMembers returns an object as JSON, without the escapes that JSON within HTML needs.
+func encodeMembers(all map[string]json.RawMessage) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -254,14 +254,14 @@ func encode(all map[string]json.RawMessage) ([]byte, error) {
 
 // extraPatch returns the members of a merge patch, without braces, for what a form says about members that are no fields.
 func extraPatch(k *schema.Compiled, form url.Values, r *record.Record) ([]byte, error) {
-	if !k.Extra || !form.Has(extraPart) {
+	if !k.Extra || !form.Has(recordExtraPart) {
 		return nil, nil
 	}
 	old := ""
 	if r != nil {
 		old = extraOf(r)
 	}
-	text := strings.TrimSpace(plain(form.Get(extraPart)))
+	text := strings.TrimSpace(plainText(form.Get(recordExtraPart)))
 	if text == old {
 		return nil, nil
 	}
@@ -274,7 +274,7 @@ func extraPatch(k *schema.Compiled, form url.Values, r *record.Record) ([]byte, 
 			return nil, engine.Errorf(engine.CodeInvalid, "%q is a field; change it above", name)
 		}
 	}
-	patch, err := mergePatch([]byte(cmp.Or(old, "{}")), []byte(cmp.Or(text, "{}")))
+	patch, err := jsonMergePatch([]byte(cmp.Or(old, "{}")), []byte(cmp.Or(text, "{}")))
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +284,7 @@ func extraPatch(k *schema.Compiled, form url.Values, r *record.Record) ([]byte, 
 // fieldPatch returns the JSON that a merge patch needs to give a field the value of a form, and whether that is another one.
 func fieldPatch(f *schema.Field, old value.Value, form url.Values) (raw []byte, changed bool, err error) {
 	null := []byte("null")
-	text := plain(form.Get("f." + f.Name))
+	text := plainText(form.Get("f." + f.Name))
 	switch {
 	case f.Type == schema.Password:
 		if text == "" {
@@ -300,19 +300,19 @@ func fieldPatch(f *schema.Field, old value.Value, form url.Values) (raw []byte, 
 	case text == "" && (f.Type != schema.Text || form.Has("n."+f.Name)):
 		return null, !old.IsNull(), nil
 	}
-	if !old.IsNull() && f.Type != schema.Password && plain(textOf(f, old)) == text {
+	if !old.IsNull() && f.Type != schema.Password && plainText(fieldText(f, old)) == text {
 		return nil, false, nil
 	}
-	raw, err = rawOf(f, text)
+	raw, err = fieldJSON(f, text)
 	if err == nil && f.Type == schema.JSON && !old.IsNull() {
-		raw, err = mergePatch(old.AppendJSON(nil), raw)
+		raw, err = jsonMergePatch(old.AppendJSON(nil), raw)
 	}
 	return raw, true, err
 }
 
-// rawOf returns a text of a form as the JSON that a field takes. What is malformed becomes a text, of which the field then says what
+// fieldJSON returns a text of a form as the JSON that a field takes. What is malformed becomes a text, of which the field then says what
 // is wrong with it.
-func rawOf(f *schema.Field, text string) ([]byte, error) {
+func fieldJSON(f *schema.Field, text string) ([]byte, error) {
 	bare := strings.TrimSpace(text)
 	switch f.Type {
 	case schema.Int, schema.Float, schema.Decimal, schema.Bool:
@@ -321,7 +321,7 @@ func rawOf(f *schema.Field, text string) ([]byte, error) {
 		}
 		text = bare
 	case schema.Time:
-		text = readTime(text)
+		text = readRecordTime(text)
 	case schema.Email, schema.URL, schema.Phone, schema.Reference:
 		text = bare
 	case schema.JSON:
@@ -329,7 +329,7 @@ func rawOf(f *schema.Field, text string) ([]byte, error) {
 			var v any
 			err := json.Unmarshal([]byte(bare), &v)
 			if at, ok := errors.AsType[*json.SyntaxError](err); ok {
-				m := mark(bare, int(at.Offset)-1)
+				m := markFault(bare, int(at.Offset)-1)
 				return nil, engine.Errorf(engine.CodeInvalid, "not JSON: %w, at character %d, before %.30q; a text needs quotes around it", err, m.Pos, m.At+m.After)
 			}
 			return nil, engine.Errorf(engine.CodeInvalid, "not JSON: %w", err)
@@ -342,8 +342,8 @@ func rawOf(f *schema.Field, text string) ([]byte, error) {
 	return value.AppendText(nil, text), nil
 }
 
-// mergePatch returns the JSON merge patch that makes to of from.
-func mergePatch(from, to []byte) ([]byte, error) {
+// jsonMergePatch returns the JSON merge patch that makes to of from.
+func jsonMergePatch(from, to []byte) ([]byte, error) {
 	var was, is map[string]json.RawMessage
 	if json.Unmarshal(from, &was) != nil || json.Unmarshal(to, &is) != nil || was == nil || is == nil {
 		return to, nil
@@ -356,21 +356,21 @@ func mergePatch(from, to []byte) ([]byte, error) {
 	}
 	for name, v := range is {
 		old, had := was[name]
-		if had && bytes.Equal(compact(old), compact(v)) {
+		if had && bytes.Equal(compactJSON(old), compactJSON(v)) {
 			continue
 		}
 		if had {
 			var err error
-			if v, err = mergePatch(old, v); err != nil {
+			if v, err = jsonMergePatch(old, v); err != nil {
 				return nil, err
 			}
 		}
 		patch[name] = v
 	}
-	return encode(patch)
+	return encodeMembers(patch)
 }
 
-func compact(raw []byte) []byte {
+func compactJSON(raw []byte) []byte {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
 		return raw
@@ -378,8 +378,8 @@ func compact(raw []byte) []byte {
 	return b.Bytes()
 }
 
-// blame gives fields the problems that an error has with them, and returns those that belong to no field.
-func blame(fields []formField, err error) (rest []string) {
+// blameFields gives fields the problems that an error has with them, and returns those that belong to no field.
+func blameFields(fields []recordInput, err error) (rest []string) {
 	problems, _ := errors.AsType[schema.Problems](err)
 	for _, p := range problems {
 		found := false

@@ -22,8 +22,8 @@ type recordForm struct {
 	k         *schema.Compiled
 	r         *record.Record // nil: a new one
 	base      *record.Record // what the form was made of, if somebody else has saved meanwhile and the history has it
-	fields    []formField
-	pick      map[string][]pick // by collection
+	fields    []recordInput
+	pick      map[string][]recordPick // by collection
 	conflict  bool
 	conflicts int // fields that both have changed
 	rest      []string
@@ -31,8 +31,8 @@ type recordForm struct {
 	id        string // that a new record is to get
 }
 
-// pick is a record that a reference can refer to.
-type pick struct {
+// recordPick is a record that a reference can refer to.
+type recordPick struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
@@ -45,7 +45,7 @@ func (a *Admin) newRecordPage(c *web.Context) error {
 	return a.showForm(c, http.StatusOK, form, "")
 }
 
-func (a *Admin) recordPage(c *web.Context) error {
+func (a *Admin) recordFormPage(c *web.Context) error {
 	form, err := a.loadForm(c, c.Path("id").String(), nil)
 	if err != nil {
 		return err
@@ -58,12 +58,12 @@ func (a *Admin) loadForm(c *web.Context, id string, in url.Values) (*recordForm,
 	name := c.Path("collection").String()
 	f := &recordForm{}
 	err := a.viewRecords(c, func(tx *record.Tx) (err error) {
-		*f = recordForm{pick: map[string][]pick{}, id: in.Get("id")}
+		*f = recordForm{pick: map[string][]recordPick{}, id: in.Get("id")}
 		if f.k, err = tx.Collection(name); err != nil {
 			return err
 		}
 		if id != "" {
-			if f.r, err = getAny(tx, name, id); err != nil {
+			if f.r, err = getAnyRecord(tx, name, id); err != nil {
 				return err
 			}
 		}
@@ -74,12 +74,12 @@ func (a *Admin) loadForm(c *web.Context, id string, in url.Values) (*recordForm,
 		if f.r != nil {
 			f.extra = extraOf(f.r)
 		}
-		if in.Has(extraPart) {
-			f.extra = in.Get(extraPart)
+		if in.Has(recordExtraPart) {
+			f.extra = in.Get(recordExtraPart)
 		}
 		for _, x := range f.fields {
 			if x.Kind == "reference" && f.pick[x.Collection] == nil {
-				f.pick[x.Collection] = picks(tx, x.Collection, "")
+				f.pick[x.Collection] = recordPicks(tx, x.Collection, "")
 			}
 		}
 		return nil
@@ -100,12 +100,12 @@ func (f *recordForm) meet(tx *record.Tx, in url.Values) {
 		return
 	}
 	f.base = base
-	if plain(in.Get(extraPart)) == extraOf(base) {
-		in.Del(extraPart)
+	if plainText(in.Get(recordExtraPart)) == extraOf(base) {
+		in.Del(recordExtraPart)
 	}
 	for i := range f.k.Fields {
 		field := &f.k.Fields[i]
-		if !sent(in, field.Name) {
+		if !sentField(in, field.Name) {
 			continue
 		}
 		if _, changed, err := fieldPatch(field, base.Field(i), in); !changed && err == nil {
@@ -121,10 +121,10 @@ func (f *recordForm) compare(in url.Values) {
 	for i := range f.fields {
 		x := &f.fields[i]
 		old := f.r.Field(i)
-		if x.Kind == "password" || !sent(in, x.Name) {
+		if x.Kind == "password" || !sentField(in, x.Name) {
 			continue
 		}
-		if raw, changed, err := fieldPatch(&f.k.Fields[i], old, in); err == nil && (!changed || string(compact(raw)) == string(old.AppendJSON(nil))) {
+		if raw, changed, err := fieldPatch(&f.k.Fields[i], old, in); err == nil && (!changed || string(compactJSON(raw)) == string(old.AppendJSON(nil))) {
 			continue
 		}
 		x.Theirs, x.Differs = shorten(old.String(), 4<<10), f.base == nil || f.base.Field(i) != old
@@ -134,8 +134,8 @@ func (f *recordForm) compare(in url.Values) {
 	}
 }
 
-// picks returns some records of a collection, those that a text is about or the first ones.
-func picks(tx *record.Tx, collection, text string) []pick {
+// recordPicks returns some records of a collection, those that a text is about or the first ones.
+func recordPicks(tx *record.Tx, collection, text string) []recordPick {
 	params := url.Values{"limit": {strconv.Itoa(pickLimit)}}
 	if quoted, err := value.OfText(text); err == nil && text != "" {
 		q := string(quoted.AppendJSON(nil))
@@ -149,13 +149,13 @@ func picks(tx *record.Tx, collection, text string) []pick {
 		}
 		params.Set("filter", strings.Join(terms, " || "))
 	}
-	page, err := find(tx, collection, params)
+	page, err := findRecords(tx, collection, params)
 	if err != nil {
 		return nil // it is only an offer
 	}
-	all := make([]pick, 0, len(page.Items))
+	all := make([]recordPick, 0, len(page.Items))
 	for _, r := range page.Items {
-		all = append(all, pick{r.ID, shorten(nameOf(r), 100)})
+		all = append(all, recordPick{r.ID, shorten(recordName(r), 100)})
 	}
 	return all
 }
@@ -163,10 +163,10 @@ func picks(tx *record.Tx, collection, text string) []pick {
 // referenceOptions returns records that a text is about, for the module.
 func (a *Admin) referenceOptions(c *web.Context) error {
 	name := c.Path("collection").String()
-	var all []pick
+	var all []recordPick
 	err := a.viewRecords(c, func(tx *record.Tx) error {
 		_, err := tx.Collection(name)
-		all = picks(tx, name, c.Query("q").String())
+		all = recordPicks(tx, name, c.Query("q").String())
 		return err
 	})
 	if err != nil {
@@ -186,15 +186,15 @@ type recordMark struct {
 func (a *Admin) showForm(c *web.Context, status int, f *recordForm, problem string) error {
 	path := Prefix + collectionPath(f.k.Name)
 	locals := web.Locals{
-		"title": a.text("New record of %s", titleOf(f.k)), "name": f.k.Name, "path": path, "fields": f.fields, "picks": f.pick, "problem": problem, "rest": f.rest,
+		"title": a.text("New record of %s", collectionTitle(f.k)), "name": f.k.Name, "path": path, "fields": f.fields, "picks": f.pick, "problem": problem, "rest": f.rest,
 		"id": "", "rev": uint64(0), "marks": []recordMark(nil), "saved_by": "", "deleted": false, "conflict": f.conflict, "conflicts": f.conflicts, "merged": f.base != nil, "self": path + "/new", "extra": f.k.Extra, "extra_text": f.extra, "below": path,
 		"given_id": f.id,
 	}
 	if r := f.r; r != nil {
 		self := Prefix + recordPath(f.k.Name, r.ID)
-		locals["title"], locals["id"], locals["rev"], locals["deleted"], locals["self"] = shorten(nameOf(r), 80), r.ID, r.Rev, r.Deleted, self
+		locals["title"], locals["id"], locals["rev"], locals["deleted"], locals["self"] = shorten(recordName(r), 80), r.ID, r.Rev, r.Deleted, self
 		locals["below"] = path + "/" + url.PathEscape(r.ID)
-		locals["saved_by"] = savedBy(r)
+		locals["saved_by"] = recordSavedBy(r)
 		var marks []recordMark
 		for i, what := range []string{a.text("Created"), a.text("Updated"), a.text("Deleted"), a.text("Restored")} {
 			if m := r.Marks[i]; !m.At.IsZero() {
@@ -206,8 +206,8 @@ func (a *Admin) showForm(c *web.Context, status int, f *recordForm, problem stri
 	return a.show(c, status, "recordform", locals)
 }
 
-// statusOf returns the status of a page that shows why something was refused.
-func statusOf(err error) int {
+// recordStatus returns the status of a page that shows why something was refused.
+func recordStatus(err error) int {
 	switch engine.CodeOf(err) {
 	case record.CodeRevision, record.CodeExists, record.CodeReferenced, record.CodeNotFound:
 		return http.StatusConflict
@@ -219,7 +219,7 @@ func statusOf(err error) int {
 
 func (a *Admin) createRecord(c *web.Context) error {
 	collection := c.Path("collection").String()
-	in, err := formOf(c)
+	in, err := recordFormOf(c)
 	if err != nil {
 		return err
 	}
@@ -240,15 +240,15 @@ func (a *Admin) createRecord(c *web.Context) error {
 		})
 	}
 	if err != nil {
-		form.rest = blame(form.fields, err)
-		return a.showForm(c, statusOf(err), form, c.Detail(err))
+		form.rest = blameFields(form.fields, err)
+		return a.showForm(c, recordStatus(err), form, c.Detail(err))
 	}
 	return a.done(c, recordPath(collection, made.ID), "created")
 }
 
 func (a *Admin) saveRecord(c *web.Context) error {
 	collection, id := c.Path("collection").String(), c.Path("id").String()
-	in, err := formOf(c)
+	in, err := recordFormOf(c)
 	if err != nil {
 		return err
 	}
@@ -283,8 +283,8 @@ func (a *Admin) saveRecord(c *web.Context) error {
 	if form.conflict {
 		form.compare(in)
 	}
-	form.rest = blame(form.fields, err)
-	return a.showForm(c, statusOf(err), form, c.Detail(err))
+	form.rest = blameFields(form.fields, err)
+	return a.showForm(c, recordStatus(err), form, c.Detail(err))
 }
 
 // changeRecord does something with a record at the revision of a form, and goes to a page.
@@ -305,7 +305,7 @@ func (a *Admin) changeRecord(c *web.Context, action, notice, then string, fn fun
 	if loadErr != nil {
 		return errors.Join(err, loadErr)
 	}
-	return a.showForm(c, statusOf(err), form, c.Detail(err))
+	return a.showForm(c, recordStatus(err), form, c.Detail(err))
 }
 
 func (a *Admin) deleteRecord(c *web.Context) error {

@@ -9,8 +9,8 @@ import (
 	"github.com/skerrydb/skerry/record"
 )
 
-// orderOf returns an order as JSON.
-func orderOf(t *testing.T, db *record.DB, id string) (text string, r *record.Record) {
+// shopOrder returns an order as JSON.
+func shopOrder(t *testing.T, db *record.DB, id string) (text string, r *record.Record) {
 	t.Helper()
 	_, err := db.View(t.Context(), engine.Read{}, record.Program(), func(tx *record.Tx) (err error) {
 		r, err = tx.Get("orders", id)
@@ -29,18 +29,18 @@ func TestRecordForm(t *testing.T) {
 	t.Parallel()
 	w, db := shopWorld(t)
 	c := w.anna()
-	fill(t, db, 1)
+	fillShop(t, db, 1)
 	c.get("/admin/records/orders/new").expect(200, `name="f.title"`, `<option value="bo">Bo</option>`, "Default: &#34;open&#34;").lacks("<b onclick")
-	refused := c.post("/admin/records/orders/new", "id", "mine", "f.title", hostile, "f.total", "many", "f.due", "soon", "f.more", "{oops", "f.owner", "nobody")
+	refused := c.post("/admin/records/orders/new", "id", "mine", "f.title", hostileText, "f.total", "many", "f.due", "soon", "f.more", "{oops", "f.owner", "nobody")
 	refused.expect(422, "many", "not JSON", "{oops", "soon").lacks("<b onclick")
-	refused = c.post("/admin/records/orders/new", "id", "mine", "f.title", hostile, "f.total", "many", "f.due", "soon", "f.owner", "nobody")
+	refused = c.post("/admin/records/orders/new", "id", "mine", "f.title", hostileText, "f.total", "many", "f.due", "soon", "f.owner", "nobody")
 	refused.expect(422, `value="mine"`, `value="many"`, `value="soon"`, `aria-invalid="true"`)
-	at := c.post("/admin/records/orders/new", "id", "mine", "f.title", hostile, "f.total", "12.5", "f.count", "3", "f.paid", "true", "f.due", "2026-05-01 10:00", "m.tags", "1", "f.tags", "red", "f.tags", "green",
+	at := c.post("/admin/records/orders/new", "id", "mine", "f.title", hostileText, "f.total", "12.5", "f.count", "3", "f.paid", "true", "f.due", "2026-05-01 10:00", "m.tags", "1", "f.tags", "red", "f.tags", "green",
 		"f.owner", "bo", "f.notes", "a\r\nb", "f.more", `{"x": {"y": 1, "z": null}}`).expect(200, "Created.").lacks("<b onclick").Path
 	if at != "/admin/records/orders/mine?done=created" {
 		t.Error(at)
 	}
-	text, r := orderOf(t, db, "mine")
+	text, r := shopOrder(t, db, "mine")
 	for _, part := range []string{`"total":"12.50"`, `"paid":true`, `"due":"2026-05-01T10:00:00.000000Z"`, `"tags":["red","green"]`, `"notes":"a\nb"`, `"status":"open"`, `"created_by":"anna@example.org"`} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%s lacks %s", text, part)
@@ -48,16 +48,16 @@ func TestRecordForm(t *testing.T) {
 	}
 	c.post("/admin/records/orders/new", "id", "mine", "f.title", "twice").expect(409, "twice", "mine")
 	// A form that is sent as it was changes nothing.
-	c.post("/admin/records/orders/mine", "rev", "1", "f.title", hostile, "f.total", "12.50", "f.notes", "a\r\nb", "f.more", "{\r\n  \"x\": {\r\n    \"y\": 1,\r\n    \"z\": null\r\n  }\r\n}").expect(200, "Saved.")
-	if _, now := orderOf(t, db, "mine"); now.Rev != r.Rev {
+	c.post("/admin/records/orders/mine", "rev", "1", "f.title", hostileText, "f.total", "12.50", "f.notes", "a\r\nb", "f.more", "{\r\n  \"x\": {\r\n    \"y\": 1,\r\n    \"z\": null\r\n  }\r\n}").expect(200, "Saved.")
+	if _, now := shopOrder(t, db, "mine"); now.Rev != r.Rev {
 		t.Errorf("revision %d", now.Rev)
 	}
 	c.post("/admin/records/orders/mine", "rev", "1", "f.more", `{"x": {"z": 2}}`, "f.notes", "", "n.notes", "1", "m.tags", "1").expect(200, "Saved.")
-	if text, _ := orderOf(t, db, "mine"); !strings.Contains(text, `"more":{"x":{"z":2}}`) || strings.Contains(text, "notes") || strings.Contains(text, "tags") {
+	if text, _ := shopOrder(t, db, "mine"); !strings.Contains(text, `"more":{"x":{"z":2}}`) || strings.Contains(text, "notes") || strings.Contains(text, "tags") {
 		t.Error(text)
 	}
 	c.post("/admin/records/orders/mine", "rev", "2", "f.more", `{"x": {"z": 2, "m": "<&>"}, "q\"": [1]}`).expect(200, "Saved.", "&lt;&amp;&gt;")
-	if text, _ := orderOf(t, db, "mine"); !strings.Contains(text, `"m":"<&>"`) || !strings.Contains(text, `"q\"":[1]`) {
+	if text, _ := shopOrder(t, db, "mine"); !strings.Contains(text, `"m":"<&>"`) || !strings.Contains(text, `"q\"":[1]`) {
 		t.Error(text)
 	}
 	c.post("/admin/records/orders/mine/delete", "rev", "1").expect(409, "revision")
@@ -78,7 +78,7 @@ func TestRecordConflict(t *testing.T) {
 	t.Parallel()
 	w, db := shopWorld(t)
 	c := w.anna()
-	fill(t, db, 1)
+	fillShop(t, db, 1)
 	form := []string{"rev", "1", "f.title", "Order 000", "f.count", "0", "f.notes", "", "n.notes", "1"}
 	with := func(rev, title, count, notes string) []string {
 		all := append([]string{}, form...)
@@ -91,7 +91,7 @@ func TestRecordConflict(t *testing.T) {
 		t.Errorf("%d fields are in conflict:\n%s", n, both.Body)
 	}
 	c.post("/admin/records/orders/o000", with("2", "his", "7", "from her")...).expect(200, "Saved.")
-	if text, _ := orderOf(t, db, "o000"); !strings.Contains(text, `"title":"his"`) || !strings.Contains(text, `"notes":"from her"`) || !strings.Contains(text, `"count":7`) {
+	if text, _ := shopOrder(t, db, "o000"); !strings.Contains(text, `"title":"his"`) || !strings.Contains(text, `"notes":"from her"`) || !strings.Contains(text, `"count":7`) {
 		t.Error(text)
 	}
 	c.post("/admin/records/orders/o000/cell", "rev", "1", "field", "title", "value", "cell").expect(409, `"text":"his"`, `"rev":3`, email)
@@ -104,17 +104,17 @@ func TestBulk(t *testing.T) {
 	t.Parallel()
 	w, db := shopWorld(t)
 	c := w.anna()
-	fill(t, db, 20)
+	fillShop(t, db, 20)
 	c.post("/admin/records/orders/bulk", "op", "set", "field", "count", "value", "1", "on", "ids").expect(422, "Choose records")
 	c.post("/admin/records/orders/bulk", "op", "set", "field", "count", "value", "many", "on", "all").expect(422, "A trial with the first records failed").lacks(`action="/admin/records/orders/bulk/do"`)
 	c.post("/admin/records/orders/bulk", "op", "set", "field", "count", "value", "1", "on", "all", "filter", "count >").expect(422, "<mark>")
-	c.post("/admin/records/orders/bulk", "op", "set", "field", "notes", "value", hostile, "on", "all", "filter", "count >= 5", "columns", "title,notes").expect(200, "Change 15 records", "Order 005", "dry run").lacks("<b onclick")
-	if text, _ := orderOf(t, db, "o005"); strings.Contains(text, "notes") {
+	c.post("/admin/records/orders/bulk", "op", "set", "field", "notes", "value", hostileText, "on", "all", "filter", "count >= 5", "columns", "title,notes").expect(200, "Change 15 records", "Order 005", "dry run").lacks("<b onclick")
+	if text, _ := shopOrder(t, db, "o005"); strings.Contains(text, "notes") {
 		t.Error("the dry run has changed", text)
 	}
 	c.post("/admin/records/orders/bulk/do", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "count >= 5", "known", "14").expect(409, "another one now")
 	c.post("/admin/records/orders/bulk/do", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "count >= 5", "known", "15").expect(200, "Done.")
-	if text, _ := orderOf(t, db, "o005"); !strings.Contains(text, `"notes":"x"`) || !strings.Contains(text, `"updated_by":"anna@example.org"`) {
+	if text, _ := shopOrder(t, db, "o005"); !strings.Contains(text, `"notes":"x"`) || !strings.Contains(text, `"updated_by":"anna@example.org"`) {
 		t.Error(text)
 	}
 	c.post("/admin/records/orders/bulk", "op", "delete", "on", "ids", "id", "o001", "id", "o002", "id", "none").expect(200, "Delete 2 records?")
@@ -127,11 +127,11 @@ func TestSavedViews(t *testing.T) {
 	t.Parallel()
 	w, db := shopWorld(t)
 	c := w.anna()
-	fill(t, db, 3)
+	fillShop(t, db, 3)
 	c.post("/admin/records/orders/views", "name", "", "filter", "count > 1").expect(422, "The name of a view", `value="count &gt; 1"`)
-	c.post("/admin/records/orders/views", "name", hostile, "filter", "count > 1", "sort", "-count", "columns", "count,title").expect(200, "Saved.", "Order 002").lacks("Order 001", "<b onclick")
+	c.post("/admin/records/orders/views", "name", hostileText, "filter", "count > 1", "sort", "-count", "columns", "count,title").expect(200, "Saved.", "Order 002").lacks("Order 001", "<b onclick")
 	c.get("/admin/records/orders").expect(200, "?columns=count%2Ctitle")
 	c.get("/admin/records/people").lacks("columns=count")
-	c.post("/admin/records/orders/views/remove", "name", hostile).expect(200, "Deleted.").lacks("columns=count%2Ctitle")
+	c.post("/admin/records/orders/views/remove", "name", hostileText).expect(200, "Deleted.").lacks("columns=count%2Ctitle")
 	c.post("/admin/records/nothing/views", "name", "x").expect(404)
 }

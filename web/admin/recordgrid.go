@@ -21,7 +21,7 @@ const (
 	gridLimit   = 100 // records of a page
 	gridColumns = 7   // columns that a page has without being asked, besides the id
 	gridText    = 200 // bytes of a cell
-	maxWords    = 500 // words that the completion of filters offers before it leaves out fields of further collections
+	gridWords   = 500 // words that the completion of filters offers before it leaves out fields of further collections
 )
 
 // gridState is what the URL of a grid asks for.
@@ -71,7 +71,7 @@ func (s gridState) link() string { return "?" + s.values().Encode() }
 
 // query returns the state as parameters of a query of records.
 func (s gridState) query() url.Values {
-	v := url.Values{"filter": {s.Filter}, "sort": {s.Sort}, "after": {s.After}, "asof": {readTime(s.At)}, "limit": {strconv.Itoa(gridLimit)}}
+	v := url.Values{"filter": {s.Filter}, "sort": {s.Sort}, "after": {s.After}, "asof": {readRecordTime(s.At)}, "limit": {strconv.Itoa(gridLimit)}}
 	if s.Deleted {
 		v.Set("deleted", "all")
 	}
@@ -105,26 +105,26 @@ type gridCell struct {
 	List              string // of a select of several: its value as JSON
 }
 
-// choice is a column that a grid may show.
-type choice struct {
+// gridChoice is a column that a grid may show.
+type gridChoice struct {
 	Name, Label string
 	On          bool
 }
 
-// marked is a text with a fault at one place.
-type marked struct {
+// faultyText is a text with a fault at one place.
+type faultyText struct {
 	Before, At, After string
 	Pos               int // counted from 1, in characters
 }
 
-// mark cuts a text at the byte of its fault.
-func mark(text string, pos int) *marked {
+// markFault cuts a text at the byte of its fault.
+func markFault(text string, pos int) *faultyText {
 	pos = min(max(pos, 0), len(text))
 	for pos > 0 && pos < len(text) && !utf8.RuneStart(text[pos]) {
 		pos--
 	}
 	_, n := utf8.DecodeRuneInString(text[pos:])
-	return &marked{text[:pos], text[pos : pos+n], text[pos+n:], utf8.RuneCountInString(text[:pos]) + 1}
+	return &faultyText{text[:pos], text[pos : pos+n], text[pos+n:], utf8.RuneCountInString(text[:pos]) + 1}
 }
 
 // gridPage shows a page of records.
@@ -148,16 +148,16 @@ func (a *Admin) showGrid(c *web.Context, status int, s gridState, problem string
 		if k, err = tx.Collection(name); err != nil {
 			return err
 		}
-		words = wordsOf(tx, k)
-		page, wrong = find(tx, name, s.query())
+		words = filterWords(tx, k)
+		page, wrong = findRecords(tx, name, s.query())
 		if uncounted = s.Count && engine.CodeOf(wrong) == record.CodeScan; uncounted {
 			less := s
 			less.Count = false
-			page, wrong = find(tx, name, less.query())
+			page, wrong = findRecords(tx, name, less.query())
 		}
 		return nil
 	})
-	if err == nil && wrong != nil && !refusedQuery(wrong) {
+	if err == nil && wrong != nil && !refusedRecordQuery(wrong) {
 		err = wrong
 	}
 	if err != nil {
@@ -168,12 +168,12 @@ func (a *Admin) showGrid(c *web.Context, status int, s gridState, problem string
 		return err
 	}
 	locals := a.gridLocals(k, s, views)
-	locals["problem"], locals["fault"], locals["words"] = problem, (*marked)(nil), words
+	locals["problem"], locals["fault"], locals["words"] = problem, (*faultyText)(nil), words
 	if wrong != nil {
 		status, page = http.StatusUnprocessableEntity, &record.Page{}
 		locals["problem"] = c.Detail(wrong)
 		if x, ok := errors.AsType[*query.Error](wrong); ok && x.Member == "filter" && x.Code == query.CodeInvalid && s.Filter != "" {
-			m := mark(s.Filter, x.Pos)
+			m := markFault(s.Filter, x.Pos)
 			locals["fault"], locals["problem"] = m, a.text("Filter: %s at character %d", x.Text, m.Pos)
 		}
 	}
@@ -192,10 +192,10 @@ func (a *Admin) showGrid(c *web.Context, status int, s gridState, problem string
 func (a *Admin) gridLocals(k *schema.Compiled, s gridState, views []savedView) web.Locals {
 	first, counted := s, s
 	first.After, counted.Count = "", true
-	var choices []choice
+	var choices []gridChoice
 	shown := columnsOf(k, s)
 	for _, name := range allColumns(k) {
-		choices = append(choices, choice{name, labelOf(k, name), slices.ContainsFunc(shown, func(x gridColumn) bool { return x.Name == name })})
+		choices = append(choices, gridChoice{name, fieldLabel(k, name), slices.ContainsFunc(shown, func(x gridColumn) bool { return x.Name == name })})
 	}
 	var settable []string
 	for _, f := range k.Fields {
@@ -204,24 +204,24 @@ func (a *Admin) gridLocals(k *schema.Compiled, s gridState, views []savedView) w
 		}
 	}
 	all := s
-	all.After, all.Count, all.Sort, all.Columns = "", false, "", nil
+	all.After, all.Count, all.Columns = "", false, nil
 	return web.Locals{
-		"title": titleOf(k), "name": k.Name, "hint": k.Hint, "path": Prefix + collectionPath(k.Name), "state": s, "first": first.link(), "count_link": counted.link(),
+		"title": collectionTitle(k), "name": k.Name, "hint": k.Hint, "path": Prefix + collectionPath(k.Name), "state": s, "first": first.link(), "count_link": counted.link(),
 		"choices": choices, "settable": settable, "views": views, "fields": fieldsForModules(k), "columns_text": strings.Join(s.Columns, ","),
 		"export": Prefix + collectionPath(k.Name) + "/export?" + all.values().Encode(),
 	}
 }
 
-// titleOf returns the name of a collection for people.
-func titleOf(k *schema.Compiled) string {
+// collectionTitle returns the name of a collection for people.
+func collectionTitle(k *schema.Compiled) string {
 	if k.Label != "" {
 		return k.Label
 	}
 	return k.Name
 }
 
-// labelOf returns the label of a field, "" if it has none.
-func labelOf(k *schema.Compiled, name string) string {
+// fieldLabel returns the label of a field, "" if it has none.
+func fieldLabel(k *schema.Compiled, name string) string {
 	if i, ok := k.Index(name); ok {
 		return k.Fields[i].Label
 	}
@@ -258,7 +258,7 @@ func columnsOf(k *schema.Compiled, s gridState) (all []gridColumn) {
 }
 
 func columnOf(k *schema.Compiled, s gridState, name string) gridColumn {
-	col := gridColumn{Name: name, Label: labelOf(k, name)}
+	col := gridColumn{Name: name, Label: fieldLabel(k, name)}
 	sortable := true
 	if i, ok := k.Index(name); ok {
 		f := k.Fields[i]
@@ -300,7 +300,7 @@ func cellOf(k *schema.Compiled, r *record.Record, col gridColumn, past bool) gri
 	i, isField := k.Index(col.Name)
 	text := v.String()
 	if isField {
-		text = printed(&k.Fields[i], v)
+		text = printedValue(&k.Fields[i], v)
 	} else if at, ok := v.Time(); ok {
 		text = at.Format(time.DateTime)
 	}
@@ -309,7 +309,7 @@ func cellOf(k *schema.Compiled, r *record.Record, col gridColumn, past bool) gri
 		cell.Time = true
 	}
 	if isField && k.Fields[i].Many && !v.IsNull() {
-		cell.List, cell.Text = text, strings.Join(selected(v), ", ")
+		cell.List, cell.Text = text, strings.Join(selectedOptions(v), ", ")
 	}
 	cell.Editable = col.Editable && !past && !r.Deleted && !cell.Cut
 	if isField && k.Fields[i].Type == schema.Reference && !v.IsNull() {
@@ -318,8 +318,8 @@ func cellOf(k *schema.Compiled, r *record.Record, col gridColumn, past bool) gri
 	return cell
 }
 
-// wordsOf returns what the completion of filters offers, as [word, what it is]: also the fields of records that it refers to.
-func wordsOf(tx *record.Tx, k *schema.Compiled) (all [][2]string) {
+// filterWords returns what the completion of filters offers, as [word, what it is]: also the fields of records that it refers to.
+func filterWords(tx *record.Tx, k *schema.Compiled) (all [][2]string) {
 	add := func(before string, k *schema.Compiled) {
 		for _, f := range k.Fields {
 			if f.Type != schema.Password {
@@ -335,15 +335,15 @@ func wordsOf(tx *record.Tx, k *schema.Compiled) (all [][2]string) {
 		all = append(all, v)
 	}
 	for _, f := range k.Fields {
-		if other, err := tx.Collection(f.Collection); f.Type == schema.Reference && err == nil && len(all) < maxWords {
+		if other, err := tx.Collection(f.Collection); f.Type == schema.Reference && err == nil && len(all) < gridWords {
 			add(f.Name+".", other)
 		}
 	}
 	return all
 }
 
-// moduleField is a field as the module of the grid needs it.
-type moduleField struct {
+// gridField is a field as the module of the grid needs it.
+type gridField struct {
 	Name     string   `json:"name"`
 	Type     string   `json:"type"`
 	Options  []string `json:"options,omitempty"`
@@ -351,10 +351,10 @@ type moduleField struct {
 	Required bool     `json:"required,omitempty"`
 }
 
-func fieldsForModules(k *schema.Compiled) (all []moduleField) {
+func fieldsForModules(k *schema.Compiled) (all []gridField) {
 	for _, f := range k.Fields {
 		if f.Type != schema.Password {
-			all = append(all, moduleField{f.Name, string(f.Type), f.Options, f.Many, f.Required})
+			all = append(all, gridField{f.Name, string(f.Type), f.Options, f.Many, f.Required})
 		}
 	}
 	return all
@@ -376,7 +376,7 @@ func (a *Admin) checkFilter(c *web.Context) error {
 	}
 	out := map[string]any{"ok": wrong == nil}
 	if x, ok := errors.AsType[*query.Error](wrong); ok {
-		m := mark(filter, x.Pos)
+		m := markFault(filter, x.Pos)
 		out["text"], out["before"], out["at"], out["after"] = a.text("%s at character %d", x.Text, m.Pos), m.Before, m.At, m.After
 	} else if wrong != nil {
 		out["text"] = c.Detail(wrong)

@@ -13,14 +13,14 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// hostile is a text that no page may take for markup or break at.
-const hostile = "<b onclick=\"alert(1)\">\u202e'\"&\u0085 x"
+// hostileText is a text that no page may take for markup or break at.
+const hostileText = "<b onclick=\"alert(1)\">\u202e'\"&\u0085 x"
 
-// shop has collections with a field of each type.
-func shop() []schema.Collection {
+// shopCollections has collections with a field of each type.
+func shopCollections() []schema.Collection {
 	return []schema.Collection{
 		{Name: "people", Extra: true, Label: "People", Fields: []schema.Field{{Name: "name", Type: schema.Text, Required: true}, {Name: "email", Type: schema.Email}, {Name: "secret", Type: schema.Password}}},
-		{Name: "orders", Label: "Orders " + hostile, Indexes: []schema.Index{record.By("total")}, Fields: []schema.Field{
+		{Name: "orders", Label: "Orders " + hostileText, Indexes: []schema.Index{record.By("total")}, Fields: []schema.Field{
 			{Name: "title", Type: schema.Text, Label: "Title", Required: true, Max: "5000"},
 			{Name: "status", Type: schema.Select, Options: []string{"open", "paid", "sent"}, Default: `"open"`},
 			{Name: "total", Type: schema.Decimal, Scale: 2, Min: "0"},
@@ -37,13 +37,13 @@ func shopWorld(t *testing.T) (*world, *record.DB) {
 	var db *record.DB
 	w := start(t, skerry.Options{Web: skerry.Web{Application: func(s *skerry.Services) (http.Handler, error) {
 		db = s.Records
-		return http.NotFoundHandler(), s.Records.Define(shop()...)
+		return http.NotFoundHandler(), s.Records.Define(shopCollections()...)
 	}}})
 	return w, db
 }
 
-// fill creates n orders of one person.
-func fill(t *testing.T, db *record.DB, n int) {
+// fillShop creates n orders of one person.
+func fillShop(t *testing.T, db *record.DB, n int) {
 	t.Helper()
 	_, err := db.Update(t.Context(), record.Program(), func(tx *record.Tx) error {
 		if _, err := tx.Create("people", "bo", []byte(`{"name":"Bo","email":"bo@example.org","secret":"very secret indeed"}`)); err != nil {
@@ -68,12 +68,12 @@ func TestGrid(t *testing.T) {
 	c := w.anna()
 	c.get("/admin/records").expect(200, "orders", "/admin/records/people/import").lacks("<b onclick")
 	c.get("/admin/records/orders").expect(200, "no records yet").lacks("<b onclick")
-	fill(t, db, 250)
+	fillShop(t, db, 250)
 	c.get("/admin/records").expect(200, "250")
 	page := c.get("/admin/records/orders").expect(200, "Order 000", "Order 099", "Next page", "Count them").lacks("Order 100", "very secret")
-	next := between(t, page.Body, `<a class="button second" href="`, `" rel="next"`)
+	next := linkBetween(t, page.Body, `<a class="button second" href="`, `" rel="next"`)
 	page = c.get("/admin/records/orders"+next).expect(200, "Order 100", "Order 199", "First page").lacks("Order 099", "Order 200")
-	c.get("/admin/records/orders" + between(t, page.Body, `<a class="button second" href="`, `" rel="next"`)).expect(200)
+	c.get("/admin/records/orders" + linkBetween(t, page.Body, `<a class="button second" href="`, `" rel="next"`)).expect(200)
 	c.get("/admin/records/orders?count=1").expect(200, "250 records in all")
 	c.get("/admin/records/orders?"+url.Values{"filter": {`count > 247 && owner.name = "Bo"`}, "sort": {"-count"}}.Encode()).expect(200, "Order 248", `aria-sort="descending"`).lacks("Order 247")
 	sorted := c.get("/admin/records/orders?sort=-count&columns=count,nonsense").expect(200, "o249").lacks("o000", "nonsense</a>")
@@ -89,7 +89,7 @@ func TestGrid(t *testing.T) {
 func TestGridFilterPosition(t *testing.T) {
 	t.Parallel()
 	w, db := shopWorld(t)
-	fill(t, db, 2)
+	fillShop(t, db, 2)
 	c := w.anna()
 	for filter, marked := range map[string]string{
 		`count > 1 && nonsense = 2`: `count &gt; 1 &amp;&amp; <mark>n</mark>onsense = 2`,
@@ -105,7 +105,7 @@ func TestGridFilterPosition(t *testing.T) {
 	c.get("/admin/records/orders?at=nonsense").expect(422, "asof")
 }
 
-func between(t *testing.T, text, before, after string) string {
+func linkBetween(t *testing.T, text, before, after string) string {
 	t.Helper()
 	end := strings.Index(text, after)
 	if end < 0 {
@@ -123,7 +123,7 @@ func TestGridLarge(t *testing.T) {
 	t.Parallel()
 	w, db := shopWorld(t)
 	c := w.anna()
-	fill(t, db, 0)
+	fillShop(t, db, 0)
 	for part := range 11 {
 		_, err := db.Update(t.Context(), record.Program(), func(tx *record.Tx) error {
 			for i := range record.MaxOps {

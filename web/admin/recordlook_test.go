@@ -21,7 +21,7 @@ func TestLooksRecords(t *testing.T) {
 	c.looks("records")
 	c.visit("/admin/records/people")
 	c.looks("records-empty")
-	fill(t, db, 130)
+	fillShop(t, db, 130)
 	_, err := db.Update(t.Context(), record.Program(), func(tx *record.Tx) error {
 		_, err := tx.Update("orders", "o001", []byte(`{"title":"`+"\u202eabc <b>x</b> "+strings.Repeat("w", 500)+`","notes":"line one\nline two","tags":["red"],"due":"2026-05-01T10:00:00Z"}`), 0)
 		return err
@@ -31,9 +31,9 @@ func TestLooksRecords(t *testing.T) {
 	}
 	c.visit("/admin/records/orders?filter=count+%3C+12") // few, because axe-core takes long for many
 	c.looks("records-grid")
-	editsCell(c, db)
+	editsRecordCell(c, db)
 	c.visit("/admin/records/orders?columns=title&sort=-count&after=")
-	completes(c)
+	completesFilter(c)
 	c.visit("/admin/records/orders?filter=count+%3E+3+%26%26+nonsense+%3D+1")
 	c.Refused(1)
 	c.looks("records-fault")
@@ -57,8 +57,8 @@ func TestLooksRecords(t *testing.T) {
 	c.looks("records-bulk")
 }
 
-// editsCell changes a cell with the keyboard, is refused a wrong value, and resolves a conflict.
-func editsCell(c *tab, db *record.DB) {
+// editsRecordCell changes a cell with the keyboard, is refused a wrong value, and resolves a conflict.
+func editsRecordCell(c *tab, db *record.DB) {
 	c.T.Helper()
 	cell := `[...document.querySelectorAll("tr")].find((r) => r.dataset.path?.endsWith("/o002")).querySelector("[data-field=%s]")`
 	c.Do(chromedp.Evaluate[chromedp.Void](`(`+fmt.Sprintf(cell, "count")+`).focus(); undefined`), chromedp.KeyEvent(kb.Enter))
@@ -82,13 +82,13 @@ func editsCell(c *tab, db *record.DB) {
 	c.looks("records-clash")
 	c.Do(chromedp.Click(chromedp.CSS(`td.refused .say button`)))
 	c.Until(`!document.querySelector("td.editing") && (%s).textContent.includes("mine")`, fmt.Sprintf(cell, "title"))
-	if text, _ := orderOf(c.T, db, "o002"); !strings.Contains(text, "mine") || !strings.Contains(text, `"count":27`) {
+	if text, _ := shopOrder(c.T, db, "o002"); !strings.Contains(text, "mine") || !strings.Contains(text, `"count":27`) {
 		c.T.Error(text)
 	}
 }
 
-// completes completes the name of a field in the filter with the keyboard, and has a fault shown without leaving the page.
-func completes(c *tab) {
+// completesFilter completes the name of a field in the filter with the keyboard, and has a fault shown without leaving the page.
+func completesFilter(c *tab) {
 	c.T.Helper()
 	c.Do(chromedp.Focus(chromedp.CSS(`#filter`)), chromedp.KeyEvent("cou"))
 	c.Until(`document.querySelectorAll("#words-list li").length > 0 && document.getElementById("filter").getAttribute("aria-expanded") === "true"`)

@@ -26,8 +26,8 @@ func (a *Admin) addRecords(g *web.Group) {
 	g.Post("/records/{collection}/bulk/do", a.bulkDo)
 	g.Post("/records/{collection}/views", a.saveView)
 	g.Post("/records/{collection}/views/remove", a.removeView)
-	g.Get("/records/{collection}/{id}", a.recordPage)
-	g.Get("/records/{collection}/{id}/edit", a.recordPage) // for ids that are words of this list
+	g.Get("/records/{collection}/{id}", a.recordFormPage)
+	g.Get("/records/{collection}/{id}/edit", a.recordFormPage) // for ids that are words of this list
 	g.Post("/records/{collection}/{id}", a.saveRecord)
 	g.Post("/records/{collection}/{id}/edit", a.saveRecord)
 	g.Post("/records/{collection}/{id}/cell", a.saveCell)
@@ -83,9 +83,9 @@ func (a *Admin) collectionsPage(c *web.Context) error {
 		rows = nil
 		for _, k := range tx.Collections() {
 			row := collectionRow{Name: k.Name, Label: k.Label, Hint: k.Hint, Path: Prefix + collectionPath(k.Name), Fields: len(k.Fields), History: k.History.String()}
-			if page, err := find(tx, k.Name, url.Values{"limit": {"0"}, "count": {"true"}}); err == nil {
+			if page, err := findRecords(tx, k.Name, url.Values{"limit": {"0"}, "count": {"true"}}); err == nil {
 				row.Records, row.Counted = page.Total, true
-			} else if !refusedQuery(err) {
+			} else if !refusedRecordQuery(err) {
 				return err
 			}
 			rows = append(rows, row)
@@ -98,8 +98,8 @@ func (a *Admin) collectionsPage(c *web.Context) error {
 	return a.show(c, http.StatusOK, "records", web.Locals{"title": a.text("Records"), "collections": rows})
 }
 
-// find parses a query and returns its page.
-func find(tx *record.Tx, collection string, params url.Values) (*record.Page, error) {
+// findRecords parses a query and returns its page.
+func findRecords(tx *record.Tx, collection string, params url.Values) (*record.Page, error) {
 	q, err := tx.ParseQuery(collection, params)
 	if err != nil {
 		return nil, err
@@ -107,14 +107,14 @@ func find(tx *record.Tx, collection string, params url.Values) (*record.Page, er
 	return tx.Find(collection, q)
 }
 
-// refusedQuery reports whether err is about a query itself, so that its page can say so.
-func refusedQuery(err error) bool {
+// refusedRecordQuery reports whether err is about a query itself, so that its page can say so.
+func refusedRecordQuery(err error) bool {
 	code := engine.CodeOf(err)
 	return slices.Contains([]engine.Code{record.CodeQuery, record.CodeScan, record.CodeNoPath, record.CodeTooLarge, record.CodeHistoryGone, record.CodeRefused, engine.CodeLimit, engine.CodeInvalid, engine.CodeUnsupported}, code)
 }
 
-// getAny returns a record, also one that is deleted.
-func getAny(tx *record.Tx, collection, id string) (*record.Record, error) {
+// getAnyRecord returns a record, also one that is deleted.
+func getAnyRecord(tx *record.Tx, collection, id string) (*record.Record, error) {
 	r, err := tx.Get(collection, id)
 	if !errors.Is(err, record.ErrNotFound) {
 		return r, err
@@ -123,15 +123,15 @@ func getAny(tx *record.Tx, collection, id string) (*record.Record, error) {
 	if ok != nil {
 		return nil, err
 	}
-	page, other := find(tx, collection, url.Values{"filter": {"id = " + string(quoted.AppendJSON(nil))}, "deleted": {"trash"}, "limit": {"1"}})
+	page, other := findRecords(tx, collection, url.Values{"filter": {"id = " + string(quoted.AppendJSON(nil))}, "deleted": {"trash"}, "limit": {"1"}})
 	if other != nil || len(page.Items) == 0 {
 		return nil, err
 	}
 	return page.Items[0], nil
 }
 
-// nameOf returns what people would call a record: its first text, or its id.
-func nameOf(r *record.Record) string {
+// recordName returns what people would call a record: its first text, or its id.
+func recordName(r *record.Record) string {
 	for i, f := range r.Collection().Fields {
 		if f.Type == schema.Text || f.Type == schema.Email {
 			if text, ok := r.Field(i).Text(); ok && strings.TrimSpace(text) != "" {
@@ -142,8 +142,8 @@ func nameOf(r *record.Record) string {
 	return r.ID
 }
 
-// readTime reads a time as people write it, in UTC, and returns it as records have it. Other texts stay as they are.
-func readTime(text string) string {
+// readRecordTime reads a time as people write it, in UTC, and returns it as records have it. Other texts stay as they are.
+func readRecordTime(text string) string {
 	text = strings.TrimSpace(text)
 	for _, layout := range []string{"2006-01-02 15:04:05 UTC", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 		if at, err := time.Parse(layout, text); err == nil {
@@ -153,5 +153,5 @@ func readTime(text string) string {
 	return text
 }
 
-// savedBy returns who has saved a record last; "": the program, or nobody since it was made.
-func savedBy(r *record.Record) string { return r.Value("updated_by").String() }
+// recordSavedBy returns who has saved a record last; "": the program, or nobody since it was made.
+func recordSavedBy(r *record.Record) string { return r.Value("updated_by").String() }

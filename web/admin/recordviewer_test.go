@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// invitedLink returns a set-up link for an administrator, made at the operator's port.
-func (w *world) invitedLink(email, role string) string {
+// recordsLink returns a set-up link for an administrator, made at the operator's port.
+func (w *world) recordsLink(email, role string) string {
 	w.t.Helper()
 	body, err := json.Marshal(map[string]string{"email": email, "role": role})
 	if err != nil {
@@ -31,16 +31,16 @@ func TestRecordsViewer(t *testing.T) {
 	t.Parallel()
 	w, db := shopWorld(t)
 	w.anna()
-	fill(t, db, 2)
+	fillShop(t, db, 2)
 	c := w.client()
-	c.setUp(w.invitedLink("vic@example.org", "viewer"), "vic@example.org")
+	c.setUp(w.recordsLink("vic@example.org", "viewer"), "vic@example.org")
 	c.get("/admin/records").expect(200, "orders").lacks("/import", "/new")
 	c.get("/admin/records/orders").expect(200, "Order 001").lacks("New record", "Save this view", "Change many", "data-field")
 	c.get("/admin/records/orders/o001").expect(200, "Order 001", "readonly", "disabled").lacks("<button>Save", "/delete")
 	for _, path := range []string{"orders/new", "orders/o001", "orders/o001/cell", "orders/o001/delete", "orders/o001/restore", "orders/bulk", "orders/bulk/do", "orders/views", "orders/views/remove"} {
 		c.post("/admin/records/"+path, "rev", "1", "name", "x", "f.title", "hacked", "field", "title", "value", "hacked", "op", "delete", "on", "all", "known", "2").expect(403)
 	}
-	if text, _ := orderOf(t, db, "o001"); !strings.Contains(text, "Order 001") || strings.Contains(text, "hacked") {
+	if text, _ := shopOrder(t, db, "o001"); !strings.Contains(text, "Order 001") || strings.Contains(text, "hacked") {
 		t.Error(text)
 	}
 }
@@ -50,7 +50,7 @@ func TestRecordsHostile(t *testing.T) {
 	t.Parallel()
 	w, db := shopWorld(t)
 	c := w.anna()
-	fill(t, db, 1)
+	fillShop(t, db, 1)
 	for _, id := range []string{"import", "new", "bulk"} { // words of paths
 		c.post("/admin/records/orders/new", "id", id, "f.title", "word "+id).expect(200, "word "+id)
 		c.post("/admin/records/orders/"+id+"/edit", "rev", "1", "f.title", "other "+id).expect(200, "other "+id)

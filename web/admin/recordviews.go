@@ -69,7 +69,7 @@ func (a *Admin) saveView(c *web.Context) error {
 	if err := a.checkCollection(c, collection); err != nil {
 		return err
 	}
-	form, err := formOf(c)
+	form, err := recordFormOf(c)
 	if err != nil {
 		return err
 	}
