@@ -69,10 +69,10 @@ func (a *Admin) rules(c *web.Context) error {
 	}
 	get := func(name string) string { return strings.TrimSpace(c.Query(name).String()) }
 	t := trial{get("collection"), get("operation"), get("id"), get("as")}
-	locals := web.Locals{"title": a.text("Rules"), "list": list, "next": next, "names": names(all), "operations": operations(), "trial": t, "verdict": (*verdict)(nil), "users": a.o.Users != nil, "problem": ""}
+	locals := web.Locals{"title": a.text("Rules"), "list": list, "next": next, "names": collectionNames(all), "operations": operations(), "trial": t, "verdict": (*verdict)(nil), "users": a.o.Users != nil, "problem": ""}
 	status := http.StatusOK
 	if t.Operation != "" {
-		v, err := a.try(c, t)
+		v, err := a.tryRule(c, t)
 		if err != nil {
 			if engine.Retryable(err) {
 				return err
@@ -105,8 +105,8 @@ func (a *Admin) actor(ctx context.Context, name string) (record.Actor, string, e
 	return record.Actor{ID: u.ID, Email: u.Email, Name: u.Name, Roles: u.Roles, Verified: u.Verified()}, u.Email, nil
 }
 
-// try evaluates the rule of an operation for a user.
-func (a *Admin) try(c *web.Context, t trial) (*verdict, error) {
+// tryRule evaluates the rule of an operation for a user.
+func (a *Admin) tryRule(c *web.Context, t trial) (*verdict, error) {
 	op, err := record.ParseOperation(t.Operation)
 	if err != nil {
 		return nil, err
