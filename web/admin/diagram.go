@@ -75,11 +75,11 @@ func (a *Admin) diagram(c *web.Context) error {
 	list := a.references(shown)
 	return a.show(c, http.StatusOK, "diagram", web.Locals{
 		"title": a.text("Diagram"), "boxes": boxes, "links": links, "drawing": d, "references": list[:min(len(list), maxListed)], "cut": len(list) > maxListed, "total": total, "shown": len(shown),
-		"around": around, "next": next, "box_width": boxWidth, "head": headHeight, "names": names(all),
+		"around": around, "next": next, "box_width": boxWidth, "head": headHeight, "names": collectionNames(all),
 	})
 }
 
-func names(all []schema.Collection) []string {
+func collectionNames(all []schema.Collection) []string {
 	var list []string
 	for _, c := range all {
 		list = append(list, c.Name)

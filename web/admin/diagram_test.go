@@ -15,7 +15,7 @@ import (
 // TestDiagram: boxes are links, references are arrows and lines of a table, and nothing is markup.
 func TestDiagram(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, nil, []schema.Collection{people(), former(), legacy()})
+	s := startProgram(t, nil, []schema.Collection{people(), former(), legacy()})
 	c := s.anna()
 	page := c.get("/admin/diagram").expect(200, `<a href="/admin/records/orders" class="box"`, "orders.buyer → people", "people.boss → people", "loses the reference", "keeps the other record")
 	page.lacks("<script>alert", `style="`)
@@ -31,7 +31,7 @@ var boxAt = regexp.MustCompile(`transform="translate\((\d+) (\d+)\)"><title>[^<]
 // TestDiagramMany: a hundred boxes do not cover one another, and one is enough.
 func TestDiagramMany(t *testing.T) {
 	t.Parallel()
-	page := startShop(t, nil, many(100)).anna().get("/admin/diagram").expect(200)
+	page := startProgram(t, nil, many(100)).anna().get("/admin/diagram").expect(200)
 	var boxes []image.Rectangle
 	for _, m := range boxAt.FindAllStringSubmatch(page.Body, -1) {
 		var n [4]int
@@ -50,7 +50,7 @@ func TestDiagramMany(t *testing.T) {
 			}
 		}
 	}
-	one := startShop(t, nil, []schema.Collection{legacy()}).anna().get("/admin/diagram").expect(200, "No collection refers to another.")
+	one := startProgram(t, nil, []schema.Collection{legacy()}).anna().get("/admin/diagram").expect(200, "No collection refers to another.")
 	if n := strings.Count(one.Body, `class="box"`); n != 1 {
 		t.Errorf("%d boxes, want 1", n)
 	}
@@ -62,7 +62,7 @@ func TestDiagramCircle(t *testing.T) {
 	to := func(name, other string) schema.Collection {
 		return schema.Collection{Name: name, Fields: []schema.Field{{Name: "next", Type: schema.Reference, Collection: other}}}
 	}
-	page := startShop(t, nil, []schema.Collection{to("ann", "bob"), to("bob", "cid"), to("cid", "ann")}).anna().get("/admin/diagram").expect(200)
+	page := startProgram(t, nil, []schema.Collection{to("ann", "bob"), to("bob", "cid"), to("cid", "ann")}).anna().get("/admin/diagram").expect(200)
 	if n := strings.Count(page.Body, `class="link"`); n != 3 {
 		t.Errorf("%d arrows, want 3", n)
 	}
@@ -71,13 +71,13 @@ func TestDiagramCircle(t *testing.T) {
 // TestLooksDiagram looks at diagrams of no, some and many collections.
 func TestLooksDiagram(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, nil, append(many(30), people(), former(), legacy()))
+	s := startProgram(t, nil, append(many(30), people(), former(), legacy()))
 	c := s.open()
 	c.visit("/admin/diagram?around=orders")
 	c.looks("diagram-few")
 	c.visit("/admin/diagram")
 	c.looks("diagram-many")
-	none := startShop(t, nil, nil).open()
+	none := startProgram(t, nil, nil).open()
 	none.visit("/admin/diagram")
 	none.looks("diagram-none")
 }
@@ -88,7 +88,7 @@ func TestLooksSchema(t *testing.T) {
 	unique := legacy()
 	unique.Indexes = []schema.Index{{Name: "by_x", Fields: []schema.IndexField{{Name: "x"}}, Unique: true}}
 	old := schema.Collection{Name: "old_things", Fields: []schema.Field{{Name: "x", Type: schema.Int}}}
-	s := startShop(t, []schema.Collection{people(), former(), legacy(), old}, []schema.Collection{people(), orders(), unique})
+	s := startProgram(t, []schema.Collection{people(), former(), legacy(), old}, []schema.Collection{people(), orders(), unique})
 	s.put("orders", map[string]string{"o1": `{"title":"one","note":"keep me"}`, "o2": `{"title":"two"}`})
 	s.put("legacy", map[string]string{"l1": `{"x":1}`, "l2": `{"x":1}`})
 	c := s.open()
@@ -104,7 +104,7 @@ func TestLooksSchema(t *testing.T) {
 	c.visit("/admin/schema/legacy")
 	c.Until(`document.querySelector(".work .badge.wrong") !== null`)
 	c.looks("schema-stopped")
-	none := startShop(t, nil, nil).open()
+	none := startProgram(t, nil, nil).open()
 	none.visit("/admin/schema")
 	none.looks("schema-none")
 }
@@ -114,7 +114,7 @@ func TestSchemaLive(t *testing.T) {
 	t.Parallel()
 	now := legacy()
 	now.Indexes = []schema.Index{record.By("x")}
-	s := startShop(t, []schema.Collection{legacy()}, []schema.Collection{now})
+	s := startProgram(t, []schema.Collection{legacy()}, []schema.Collection{now})
 	c := s.open()
 	for i := range 8 {
 		all := map[string]string{}

@@ -69,7 +69,7 @@ func (a *Admin) rules(c *web.Context) error {
 	}
 	get := func(name string) string { return strings.TrimSpace(c.Query(name).String()) }
 	t := trial{get("collection"), get("operation"), get("id"), get("as")}
-	locals := web.Locals{"title": a.text("Rules"), "list": list, "next": next, "names": names(all), "operations": operations(), "trial": t, "verdict": (*verdict)(nil), "users": a.o.Users != nil, "problem": ""}
+	locals := web.Locals{"title": a.text("Rules"), "list": list, "next": next, "names": collectionNames(all), "operations": operations(), "trial": t, "verdict": (*verdict)(nil), "users": a.o.Users != nil, "problem": ""}
 	status := http.StatusOK
 	if t.Operation != "" {
 		v, err := a.tryRule(c, t)

@@ -10,7 +10,7 @@ import (
 // TestRules: a rule is tried as several users, and the page says why it refuses.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, nil, []schema.Collection{people(), former()})
+	s := startProgram(t, nil, []schema.Collection{people(), former()})
 	bo, eve := s.user("bo@example.org"), s.user("eve@example.org")
 	s.put("people", map[string]string{"p1": `{"name":"Al"}`})
 	s.put("orders", map[string]string{"o1": `{"title":"one","buyer":"p1","owner":"` + bo.ID + `"}`})
@@ -36,7 +36,7 @@ func TestRules(t *testing.T) {
 // TestLooksRules looks at the rules with a refusal.
 func TestLooksRules(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, nil, []schema.Collection{people(), former()})
+	s := startProgram(t, nil, []schema.Collection{people(), former()})
 	s.user("eve@example.org")
 	s.put("people", map[string]string{"p1": `{"name":"Al"}`})
 	s.put("orders", map[string]string{"o1": `{"title":"one","buyer":"p1","owner":"somebody"}`})

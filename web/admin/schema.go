@@ -195,11 +195,11 @@ func (a *Admin) schemaOne(c *web.Context) error {
 		}
 		found = lossesOf(all)
 	}
-	return a.showCollection(c, http.StatusOK, s, nil, found)
+	return a.showStored(c, http.StatusOK, s, nil, found)
 }
 
-// showCollection shows one collection. problem is why an action on it failed, losses are the records that would lose data by it.
-func (a *Admin) showCollection(c *web.Context, status int, s stored, problem error, losses []loss) error {
+// showStored shows one collection. problem is why an action on it failed, losses are the records that would lose data by it.
+func (a *Admin) showStored(c *web.Context, status int, s stored, problem error, losses []loss) error {
 	s.Steps, s.Cost = a.changes(&s, s.Migration.Steps), a.workWords(&s, s.Migration.Steps)
 	var down []change
 	refused := ""

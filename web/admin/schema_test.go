@@ -23,16 +23,16 @@ import (
 // nasty is a text that would be markup, and is hard to show.
 const nasty = "<script>alert(1)</script> \"'`&\u202e"
 
-// shop is an application with collections.
-type shop struct {
+// program is an application with collections.
+type program struct {
 	*world
 	services *skerry.Services
 }
 
-// startShop runs an application that defines collections, on a store that has the collections of before.
-func startShop(t *testing.T, before, now []schema.Collection) *shop {
+// startProgram runs an application that defines collections, on a store that has the collections of before.
+func startProgram(t *testing.T, before, now []schema.Collection) *program {
 	t.Helper()
-	s := &shop{}
+	s := &program{}
 	application := func(to *skerry.Services) (http.Handler, error) {
 		s.services = to
 		var err error
@@ -56,7 +56,7 @@ func startShop(t *testing.T, before, now []schema.Collection) *shop {
 }
 
 // update changes records as the program.
-func (s *shop) update(db *record.DB, fn func(tx *record.Tx) error) {
+func (s *program) update(db *record.DB, fn func(tx *record.Tx) error) {
 	s.t.Helper()
 	if _, err := db.Update(s.t.Context(), record.Program(), fn); err != nil {
 		s.t.Fatal(err)
@@ -64,7 +64,7 @@ func (s *shop) update(db *record.DB, fn func(tx *record.Tx) error) {
 }
 
 // put creates records of an id and data each.
-func (s *shop) put(collection string, records map[string]string) {
+func (s *program) put(collection string, records map[string]string) {
 	s.t.Helper()
 	s.update(s.services.Records, func(tx *record.Tx) error {
 		for id, data := range records {
@@ -77,7 +77,7 @@ func (s *shop) put(collection string, records map[string]string) {
 }
 
 // user makes a user of the application.
-func (s *shop) user(email string) auth.User {
+func (s *program) user(email string) auth.User {
 	s.t.Helper()
 	u, err := s.services.Users.Create(context.WithoutCancel(s.t.Context()), email, password, true)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *shop) user(email string) auth.User {
 }
 
 // migrate migrates a collection.
-func (s *shop) migrate(collection string) {
+func (s *program) migrate(collection string) {
 	s.t.Helper()
 	if _, err := s.services.Records.Migrate(s.t.Context(), record.MigrateOptions{Collections: []string{collection}}); err != nil {
 		s.t.Fatal(err)
@@ -95,7 +95,7 @@ func (s *shop) migrate(collection string) {
 }
 
 // idle waits until no work of a migration is left.
-func (s *shop) idle() {
+func (s *program) idle() {
 	s.t.Helper()
 	eventually.True(s.t, "the work of migrations ends", func() bool {
 		all, err := s.services.Records.Migrations(s.t.Context())
@@ -112,7 +112,7 @@ func (s *shop) idle() {
 }
 
 // onlooker returns the browser of an administrator who may only look.
-func (s *shop) onlooker() *client {
+func (s *program) onlooker() *client {
 	s.t.Helper()
 	c := s.client()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.URL+"/administrators", strings.NewReader(`{"email":"vera@example.org","role":"viewer"}`))
@@ -157,7 +157,7 @@ func legacy() schema.Collection {
 // TestSchemaUp: the page shows what is pending, refuses to lose data, and migrates up and down.
 func TestSchemaUp(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, []schema.Collection{people(), former(), legacy()}, []schema.Collection{people(), orders()})
+	s := startProgram(t, []schema.Collection{people(), former(), legacy()}, []schema.Collection{people(), orders()})
 	s.put("people", map[string]string{"p1": `{"name":"Bo"}`})
 	s.put("orders", map[string]string{"o1": `{"title":"one","note":"keep me","buyer":"p1"}`, "o2": `{"title":"two"}`})
 	c := s.anna()
@@ -185,7 +185,7 @@ func TestSchemaUp(t *testing.T) {
 // TestSchemaDrop: only what the program does not define can be dropped, with its name and the box.
 func TestSchemaDrop(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, []schema.Collection{legacy()}, []schema.Collection{people(), orders()})
+	s := startProgram(t, []schema.Collection{legacy()}, []schema.Collection{people(), orders()})
 	s.put("people", map[string]string{"p1": `{"name":"Bo"}`})
 	s.put("legacy", map[string]string{"l1": `{"x":1}`})
 	c := s.anna()
@@ -205,7 +205,7 @@ func TestSchemaFails(t *testing.T) {
 	t.Parallel()
 	before, now := legacy(), legacy()
 	now.Indexes = []schema.Index{{Name: "by_x", Fields: []schema.IndexField{{Name: "x"}}, Unique: true}}
-	s := startShop(t, []schema.Collection{before}, []schema.Collection{now})
+	s := startProgram(t, []schema.Collection{before}, []schema.Collection{now})
 	s.put("legacy", map[string]string{"l1": `{"x":1}`, "l2": `{"x":1}`})
 	c := s.anna()
 	c.post("/admin/schema/legacy/up").expect(200, "Done.")
@@ -225,7 +225,7 @@ func TestSchemaFails(t *testing.T) {
 // TestSchemaViewer: who may only look sees everything and changes nothing.
 func TestSchemaViewer(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, []schema.Collection{people(), former(), legacy()}, []schema.Collection{people(), orders()})
+	s := startProgram(t, []schema.Collection{people(), former(), legacy()}, []schema.Collection{people(), orders()})
 	c := s.onlooker()
 	for _, path := range []string{"/admin/schema", "/admin/schema/orders", "/admin/schema/legacy", "/admin/schema/orders/change", "/admin/diagram", "/admin/rules"} {
 		page := c.get(path).expect(200)
@@ -241,7 +241,7 @@ func TestSchemaViewer(t *testing.T) {
 // TestSchemaCode: a planned change is shown as Go with its steps, and bad input keeps what was typed.
 func TestSchemaCode(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, nil, []schema.Collection{people(), orders()})
+	s := startProgram(t, nil, []schema.Collection{people(), orders()})
 	s.put("people", map[string]string{"p1": `{"name":"Bo"}`})
 	c := s.anna()
 	plan := func(status int, want string, q ...string) {
@@ -280,7 +280,7 @@ func TestSchemaGo(t *testing.T) {
 		{Name: "secret", Type: schema.Password},
 		{Name: "code", Type: schema.Text, Pattern: "[a-z`\"']{1,3}", Default: `"abc"`},
 	}, Indexes: []schema.Index{record.By("-price"), {Name: "one", Fields: []schema.IndexField{{Name: "code"}, {Name: "at", Desc: true}}, Unique: true}}, Rules: schema.Rules{View: "code = \"a\u202ebc\" && @auth.id != null"}}
-	c := startShop(t, nil, []schema.Collection{wild}).anna()
+	c := startProgram(t, nil, []schema.Collection{wild}).anna()
 	page := c.get("/admin/schema/wild").expect(200).lacks("<script>alert")
 	found := codeInPage.FindStringSubmatch(page.Body)
 	if found == nil {
@@ -321,11 +321,11 @@ func many(n int) (all []schema.Collection) {
 // TestSchemaMany: the pages work without and with many collections.
 func TestSchemaMany(t *testing.T) {
 	t.Parallel()
-	none := startShop(t, nil, nil).anna()
+	none := startProgram(t, nil, nil).anna()
 	none.get("/admin/schema").expect(200, "defines no collections")
 	none.get("/admin/diagram").expect(200, "defines no collections")
 	none.get("/admin/rules").expect(200, "There are no collections")
-	c := startShop(t, nil, many(210)).anna()
+	c := startProgram(t, nil, many(210)).anna()
 	c.get("/admin/schema").expect(200, "collection_000", "not stored yet", "Next").lacks(`scope="row"><a href="/admin/schema/collection_150`)
 	c.get("/admin/schema?after="+many(210)[149].Name).expect(200, "collection_150")
 	c.get("/admin/diagram").expect(200, "150 of 210 collections", "<svg")

@@ -69,7 +69,7 @@ func (a *Admin) change(c *web.Context, s stored, action, detail string, fn func(
 	case engine.Retryable(err):
 		return err
 	}
-	return a.showCollection(c, http.StatusConflict, s, err, lossesIn(err))
+	return a.showStored(c, http.StatusConflict, s, err, lossesIn(err))
 }
 
 // errNotTyped reports that the name of the collection to drop was not repeated.
@@ -83,9 +83,9 @@ func (a *Admin) schemaDrop(c *web.Context) error {
 	}
 	switch {
 	case !s.Undefined:
-		return a.showCollection(c, http.StatusConflict, s, engine.Errorf(record.CodeMigration, "the program defines collection %s, so it would be created again; remove it from the program first", s.Name), nil)
+		return a.showStored(c, http.StatusConflict, s, engine.Errorf(record.CodeMigration, "the program defines collection %s, so it would be created again; remove it from the program first", s.Name), nil)
 	case c.Form("name").String() != s.Name:
-		return a.showCollection(c, http.StatusUnprocessableEntity, s, errNotTyped, nil)
+		return a.showStored(c, http.StatusUnprocessableEntity, s, errNotTyped, nil)
 	}
 	loss := allowsLoss(c)
 	err = a.act(c, "schema.drop", s.Name, lossDetail(loss, ""), func() error { return a.o.Records.DropCollection(c, s.Name, loss) })
@@ -93,7 +93,7 @@ func (a *Admin) schemaDrop(c *web.Context) error {
 		if engine.Retryable(err) {
 			return err
 		}
-		return a.showCollection(c, http.StatusConflict, s, err, nil)
+		return a.showStored(c, http.StatusConflict, s, err, nil)
 	}
 	return a.done(c, "/schema", "deleted")
 }
