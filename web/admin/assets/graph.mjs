@@ -170,8 +170,12 @@ if (box && picture && first) {
 	add(first);
 	draw();
 	new ResizeObserver(() => {
-		const was = width;
+		const [w, h] = [width, height];
 		measure();
-		if (Math.abs(width - was) > 40) draw(document.activeElement?.getAttribute("data-key") ?? undefined);
+		for (const s of spots.values()) {
+			s.x *= width / w;
+			s.y *= height / h;
+		}
+		if (width !== w) draw(document.activeElement?.getAttribute("data-key") ?? undefined);
 	}).observe(picture);
 }
