@@ -65,7 +65,7 @@ func TestForeignPages(t *testing.T) {
 		t.Errorf("the policy is %s", policy)
 	}
 	for _, host := range []string{"attacker.example", "attacker.example:7201"} {
-		anna.request(http.MethodGet, "/admin/overview", func(r *http.Request) { r.Host = host }).expect(403, "hosts")
+		anna.request(http.MethodGet, "/admin/overview", func(r *http.Request) { r.Host = host }).expect(421, "hosts")
 	}
 }
 
