@@ -146,7 +146,7 @@ func (a *Admin) takeBackup(c *web.Context) error {
 		from.CloseWithError(errBrokeOff)
 		cancel()
 		o := <-ended
-		if err == nil && (errors.Is(o.err, errBrokeOff) || errors.Is(o.err, context.Canceled)) {
+		if errors.Is(o.err, errBrokeOff) || errors.Is(o.err, context.Canceled) {
 			return a.write(c, person(c), actionBackup, name, "", errBrokeOff) // nobody is there to be answered
 		}
 		if err = cmp.Or(err, o.err); err != nil {

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"html"
+	"math/rand/v2"
 	"net/http"
 	"regexp"
 	"strings"
@@ -45,7 +46,7 @@ func TestBackups(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	setLiveKey(t, s, 16, "large", strings.Repeat("x", 16<<20))
+	setLiveKey(t, s, 16, "large", noise(16<<20))
 	resp, err := c.http.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -66,4 +67,11 @@ func TestLooksBackups(t *testing.T) {
 	c := w.open()
 	c.visit("/admin/backups")
 	c.looks("backups")
+}
+
+// noise returns a text that does not compress.
+func noise(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
+	return string(b)
 }

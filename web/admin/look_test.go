@@ -26,6 +26,9 @@ type tab struct {
 // open logs the first administrator in, with a real browser.
 func (w *world) open() *tab {
 	w.t.Helper()
+	if testing.Short() {
+		w.t.Skip("a browser takes a while")
+	}
 	b := browsertest.Open(w.t)
 	c := &tab{Tab: b, w: w, axe: axe(w.t)}
 	c.Do(chromedp.Navigate(w.link), chromedp.SendKeys(chromedp.CSS(`[name=email]`), email), chromedp.SendKeys(chromedp.CSS(`[name=password]`), password+"\r"), chromedp.WaitVisible(chromedp.CSS(`#account-title`)))
