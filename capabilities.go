@@ -77,6 +77,9 @@ type Services struct {
 	// AdminPages may be set by the application to pages that it adds to the menu of the admin page.
 	AdminPages []admin.Page
 
+	// AdminTexts may be set by the application to translations of the texts of the admin page; see admin.Options.Texts.
+	AdminTexts map[string]string
+
 	// Source is Web.Source; it is empty except in development.
 	Source string
 
