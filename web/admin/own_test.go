@@ -18,7 +18,7 @@ func TestOwnPages(t *testing.T) {
 		s.AdminTexts = map[string]string{"Nothing is wrong.": "Alles in <Ordnung>.", "%d s ago": "vor %d s"}
 		return hello(s)
 	}}})
-	w.anna().get("/admin/overview").expect(200, `<a href="/admin/reports/">Reports &lt;1&gt;</a>`, "Alles in &lt;Ordnung&gt;.", "(vor ").lacks("Nothing is wrong.")
+	w.anna().get("/admin/overview").expect(200, `<a href="/admin/reports/">Reports &lt;1&gt;</a>`, "Alles in &lt;Ordnung&gt;.", "(vor ").lacks(">Nothing is wrong.")
 	ben := w.ben()
 	ben.get("/admin/reports/today").expect(200, "reports at /admin/reports/today")
 	ben.post("/admin/reports/today").expect(403)
