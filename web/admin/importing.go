@@ -97,8 +97,11 @@ func (a *Admin) showImport(c *web.Context, status int, in importForm, r *importR
 	})
 }
 
-// errChecked rolls back an import that is only a check, or that has mistakes.
-var errChecked = errors.New("a check writes nothing")
+// errChecked rolls back an import that is only a check, errMistakes one that has mistakes.
+var (
+	errChecked  = errors.New("a check writes nothing")
+	errMistakes = errors.New("rows have mistakes, so nothing was written")
+)
 
 // importFile checks or imports the file of the form.
 func (a *Admin) importFile(c *web.Context) error {
@@ -175,8 +178,11 @@ func (a *Admin) runImport(c *web.Context, in importForm, name string, f records.
 			if done, err = records.Import(tx, collection, f); err != nil {
 				return err
 			}
-			if in.Do != "import" || done.Failed > 0 && !in.Partial {
+			switch {
+			case in.Do != "import":
 				return errChecked
+			case done.Failed > 0 && !in.Partial:
+				return errMistakes
 			}
 			return nil
 		})
@@ -193,7 +199,7 @@ func (a *Admin) runImport(c *web.Context, in importForm, name string, f records.
 	switch texts := records.Mistakes(err); {
 	case err == nil:
 		r.Written = true
-	case errors.Is(err, errChecked):
+	case errors.Is(err, errChecked), errors.Is(err, errMistakes):
 	case len(texts) > 0 || engine.CodeOf(err) == engine.CodeLimit:
 		status, r.Problem = http.StatusUnprocessableEntity, c.Detail(err)
 		for _, text := range texts {
