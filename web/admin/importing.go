@@ -77,7 +77,7 @@ func (a *Admin) showImport(c *web.Context, status int, in importForm, r *importR
 	}
 	collection := c.Path("collection").String()
 	var fields []string
-	_, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, a.historyActor(c), func(tx *record.Tx) error {
+	_, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, recordsActor(c), func(tx *record.Tx) error {
 		k, err := tx.Collection(collection)
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func (a *Admin) runImport(c *web.Context, in importForm, name string, f records.
 	r := &importReport{File: name, Size: len(f.Body)}
 	var done *records.Imported
 	run := func() error {
-		_, err := a.o.Records.Update(c, a.historyActor(c), func(tx *record.Tx) (err error) {
+		_, err := a.o.Records.Update(c, recordsActor(c), func(tx *record.Tx) (err error) {
 			k, err := tx.Collection(collection)
 			if err != nil {
 				return err

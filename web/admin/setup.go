@@ -202,8 +202,11 @@ func (a *Admin) setUp(c *web.Context) error {
 		form.Email = in.Email
 	}
 	u, err := a.enrol(c, token, in, form.Email, form.Password)
+	if status, ok := refusedInput(err); ok {
+		return a.show(c, status, "setup", web.Locals{"title": a.text("Set up your account"), "email": form.Email, "fixed": in.Email != "", "problem": c.Detail(err)})
+	}
 	if err != nil {
-		return a.show(c, http.StatusUnprocessableEntity, "setup", web.Locals{"title": a.text("Set up your account"), "email": form.Email, "fixed": in.Email != "", "problem": c.Detail(err)})
+		return err
 	}
 	a.record(c, u, "admin.setup", u.Email, in.Role)
 	c.Session().Login(u.ID)
