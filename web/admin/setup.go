@@ -42,26 +42,33 @@ type setup struct {
 	made    bool
 }
 
-// announce makes the link for the first administrator, once, if this node leads and there is none.
+// announce tells of the link for the first administrator, once, if this node leads and there is none.
 func (a *Admin) announce(ctx context.Context) {
 	if a.o.SetupLink == nil || a.o.Cluster != nil && !leads(a.o.Cluster) {
 		return
 	}
+	if token := a.firstToken(ctx); token != "" {
+		a.o.SetupLink(Prefix + "/setup/" + token)
+	}
+}
+
+// firstToken makes the token of that link, once; "": it was made, or is not needed.
+func (a *Admin) firstToken(ctx context.Context) string {
 	a.setup.mu.Lock()
 	defer a.setup.mu.Unlock()
 	if a.setup.made {
-		return
+		return ""
 	}
 	known, err := a.known(ctx, engine.Read{Level: engine.Local})
 	if err != nil {
-		return // the engine is not ready yet: the next sample asks again
+		return "" // the engine is not ready yet: the next sample asks again
 	}
 	a.setup.made = true
 	if known {
-		return
+		return ""
 	}
 	a.setup.token, a.setup.expires = rand.Text(), a.o.Now().Add(LinkTTL)
-	a.o.SetupLink(Prefix + "/setup/" + a.setup.token)
+	return a.setup.token
 }
 
 // leads reports whether this node leads.
