@@ -75,7 +75,7 @@ func refusedInput(err error) (status int, ok bool) {
 
 // inviteAdministrator makes a link and shows it, once.
 func (a *Admin) inviteAdministrator(c *web.Context) error {
-	in := Invitation{Email: c.Form("email").String(), Role: c.Form("role").String()}
+	in := Invitation{Email: c.Form("email").String(), Role: c.Form("role").String(), By: person(c).ID}
 	var path string
 	err := a.act(c, "admin.invite", in.Email, in.Role, func() (err error) {
 		path, err = a.Invite(c, in)
@@ -190,7 +190,7 @@ func (a *Admin) deleteAdministrator(c *web.Context, u auth.User) error {
 func (a *Admin) resetAdministrator(c *web.Context, u auth.User) error {
 	var path string
 	err := a.act(c, "admin.reset", u.Email, "", func() (err error) {
-		path, err = a.Invite(c, Invitation{Email: u.Email, Role: RoleViewer, Reset: true}) // which keeps the role of the account
+		path, err = a.Invite(c, Invitation{Email: u.Email, Role: RoleViewer, Reset: true, By: person(c).ID}) // which keeps the role of the account
 		return err
 	})
 	if err != nil {
@@ -272,10 +272,17 @@ func (a *Admin) Operate(c *web.Context) error {
 	if err := d.Decode(&in); err != nil {
 		return engine.Errorf(engine.CodeInvalid, "the body must be a JSON object with email, role and reset: %w", err)
 	}
-	path, err := a.Invite(c, in)
+	action := "admin.invite"
+	if in.Reset {
+		action = "admin.reset"
+	}
+	var path string
+	err := a.actAs(c, auth.User{Email: "(operator)"}, action, in.Email, in.Role, func() (err error) {
+		path, err = a.Invite(c, in)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	a.o.Logger.Info("a set-up link for the admin page was made on the operator's port", "email", in.Email, "role", in.Role, "reset", in.Reset, "from", c.ClientIP())
 	return c.JSON(http.StatusOK, map[string]string{"path": path})
 }

@@ -172,7 +172,7 @@ func (a *Admin) describe(ch engine.Change, f *changeFilter) changed {
 		all := a.o.Records.Touched(ch, func(collection, id string) {
 			if at := collection + "/" + id; !seen[at] {
 				seen[at] = true
-				add(changedPart{Kind: "record", Name: shorten(at, maxChangeName), Link: Prefix + "/records/" + url.PathEscape(collection) + "/" + url.PathEscape(id), collection: collection, id: id})
+				add(changedPart{Kind: "record", Name: shorten(at, maxChangeName), Link: Prefix + recordPath(collection, id), collection: collection, id: id})
 			}
 		})
 		if all {
@@ -192,8 +192,8 @@ const maxChangeName = 120
 
 // keyPart describes the change of a key.
 func keyPart(e kv.Event) changedPart {
-	q := url.Values{"space": {strconv.Itoa(int(e.Space))}, "key": {string(e.Key)}}
-	return changedPart{Kind: "key", Name: shorten(strings.ToValidUTF8(string(e.Key), "\ufffd"), maxChangeName), Link: Prefix + "/keys?" + q.Encode(), Deleted: e.Deleted, space: e.Space, key: string(e.Key)}
+	text, _ := keyText(e.Key)
+	return changedPart{Kind: "key", Name: shorten(text, maxChangeName), Link: Prefix + "/keys/one?" + string(keyAddress(e.Space, "key", e.Key)), Deleted: e.Deleted, space: e.Space, key: string(e.Key)}
 }
 
 // recent returns the newest changes before a position that a filter wants, newest first. next is the position before which
@@ -304,7 +304,7 @@ func (a *Admin) nameActors(ctx context.Context, all []changed) {
 
 // nameActor does it for one change. A record without a history stays without a name.
 func (a *Admin) nameActor(ctx context.Context, one *changed, looks *int) {
-	if a.o.Records == nil || !slices.ContainsFunc(one.Parts, func(p changedPart) bool { return p.Kind == "record" }) {
+	if a.o.Records == nil || *looks == 0 || !slices.ContainsFunc(one.Parts, func(p changedPart) bool { return p.Kind == "record" }) {
 		return
 	}
 	at := one.Time.Truncate(time.Microsecond)

@@ -23,7 +23,7 @@ func TestChanges(t *testing.T) {
 	addLiveNote(t, s, "bob", "n2")
 	setLiveKey(t, s, keyspace.Sessions, "sessionkey", "x")
 
-	c.get("/admin/changes").expect(200, "user/1", "/admin/records/notes/n1", "notes/n2", "/admin/keys?key=user%2F1&amp;space=16", "create", ">ann</a>", "&lt;script&gt;").lacks("secret value", "sessionkey", "<script>alert")
+	c.get("/admin/changes").expect(200, "user/1", "/admin/records/notes/n1", "notes/n2", "/admin/keys/one?space=16&amp;key=user%2F1", "create", ">ann</a>", "&lt;script&gt;").lacks("secret value", "sessionkey", "<script>alert")
 	c.get("/admin/changes?internal=1").expect(200, ">internal</span>").lacks("sessionkey")
 	c.get("/admin/changes?prefix=user/").expect(200, "user/1").lacks("notes/n1", "alert")
 	c.get("/admin/changes?space=17").expect(200, "alert").lacks("user/1")

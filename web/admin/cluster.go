@@ -275,7 +275,7 @@ func (a *Admin) mayWatch(c *web.Context) bool {
 	if err == nil {
 		var u auth.User
 		if u, err = a.users.Get(c, engine.Read{Level: engine.Local}, who.ID); err == nil {
-			return !u.Disabled && (u.Has(RoleSuperadmin) || u.Has(RoleViewer))
+			return maySee(u)
 		}
 	}
 	return errors.Is(err, engine.ErrNotLeader)

@@ -87,8 +87,8 @@ func superadmin(next http.Handler) http.Handler {
 }
 
 // known reports whether there is any administrator.
-func (a *Admin) known(ctx context.Context) (bool, error) {
-	page, err := a.users.List(ctx, engine.Read{Level: engine.Local}, auth.ListOptions{Limit: 1})
+func (a *Admin) known(ctx context.Context, r engine.Read) (bool, error) {
+	page, err := a.users.List(ctx, r, auth.ListOptions{Limit: 1})
 	return len(page.Users) > 0, err
 }
 

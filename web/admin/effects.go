@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"net/url"
 	"strings"
 	"time"
 
@@ -224,7 +223,7 @@ func expiresText(e kv.Entry) string {
 }
 
 func (a *Admin) recordEffect(ctx context.Context, before engine.Tx, collection, id string) txEffect {
-	f := txEffect{What: collection + "/" + id, Kind: "record", Link: template.URL("/records/" + url.PathEscape(collection) + "/" + url.PathEscape(id))}
+	f := txEffect{What: collection + "/" + id, Kind: "record", Link: template.URL(recordPath(collection, id))}
 	if tx, err := a.o.Records.In(before, record.Program()); err == nil {
 		f.Before, f.Had = recordText(tx, collection, id)
 	}

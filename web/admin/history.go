@@ -34,13 +34,6 @@ func (a *Admin) addHistory(g *web.Group) {
 	g.Post("/records/{collection}/{id}/history/restore", a.restore)
 }
 
-// historyActor returns the administrator of a request as the actor of records. Histories name administrators by their address, as
-// the application knows no other name for them.
-func (a *Admin) historyActor(c *web.Context) record.Actor {
-	u := person(c)
-	return record.Actor{ID: u.Email, Email: u.Email, Name: u.Name, Roles: u.Roles, Verified: true, System: true, Request: c.RequestID()}
-}
-
 // freshness returns how new the state of a page must be: after an action, it must have its result.
 func freshness(c *web.Context) engine.Read {
 	if c.Request.Method != http.MethodGet || c.Query(noticeKey).Given() {
@@ -115,7 +108,7 @@ func changedFields(patch []byte) string {
 	size := 0
 	for _, op := range ops {
 		name, _, _ := strings.Cut(strings.TrimPrefix(op.Path, "/"), "/")
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		name = unpoint(name)
 		if name == "" || slices.Contains(all, name) {
 			continue
 		}
@@ -168,7 +161,7 @@ func (a *Admin) showRecord(c *web.Context, status int, trouble string) error {
 		return err
 	}
 	var off bool
-	_, err = a.o.Records.View(c, freshness(c), a.historyActor(c), func(tx *record.Tx) error {
+	_, err = a.o.Records.View(c, freshness(c), recordsActor(c), func(tx *record.Tx) error {
 		k, err := tx.Collection(collection)
 		if err != nil {
 			return err
@@ -345,7 +338,7 @@ func dataOf(r *record.Record) ([]pastField, error) {
 // recordState returns one state for the slider.
 func (a *Admin) recordState(c *web.Context) error {
 	p := &recordPage{Collection: c.Path("collection").String(), ID: c.Path("id").String()}
-	_, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, a.historyActor(c), func(tx *record.Tx) error {
+	_, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, recordsActor(c), func(tx *record.Tx) error {
 		latest, err := tx.History(p.Collection, p.ID, 0, 1)
 		if err != nil {
 			return err

@@ -77,7 +77,7 @@ func (a *Admin) showImport(c *web.Context, status int, in importForm, r *importR
 	}
 	collection := c.Path("collection").String()
 	var fields []string
-	_, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, a.historyActor(c), func(tx *record.Tx) error {
+	_, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, recordsActor(c), func(tx *record.Tx) error {
 		k, err := tx.Collection(collection)
 		if err != nil {
 			return err
@@ -97,8 +97,11 @@ func (a *Admin) showImport(c *web.Context, status int, in importForm, r *importR
 	})
 }
 
-// errChecked rolls back an import that is only a check, or that has mistakes.
-var errChecked = errors.New("a check writes nothing")
+// errChecked rolls back an import that is only a check, errMistakes one that has mistakes.
+var (
+	errChecked  = errors.New("a check writes nothing")
+	errMistakes = errors.New("rows have mistakes, so nothing was written")
+)
 
 // importFile checks or imports the file of the form.
 func (a *Admin) importFile(c *web.Context) error {
@@ -164,7 +167,7 @@ func (a *Admin) runImport(c *web.Context, in importForm, name string, f records.
 	r := &importReport{File: name, Size: len(f.Body)}
 	var done *records.Imported
 	run := func() error {
-		_, err := a.o.Records.Update(c, a.historyActor(c), func(tx *record.Tx) (err error) {
+		_, err := a.o.Records.Update(c, recordsActor(c), func(tx *record.Tx) (err error) {
 			k, err := tx.Collection(collection)
 			if err != nil {
 				return err
@@ -175,8 +178,11 @@ func (a *Admin) runImport(c *web.Context, in importForm, name string, f records.
 			if done, err = records.Import(tx, collection, f); err != nil {
 				return err
 			}
-			if in.Do != "import" || done.Failed > 0 && !in.Partial {
+			switch {
+			case in.Do != "import":
 				return errChecked
+			case done.Failed > 0 && !in.Partial:
+				return errMistakes
 			}
 			return nil
 		})
@@ -193,7 +199,7 @@ func (a *Admin) runImport(c *web.Context, in importForm, name string, f records.
 	switch texts := records.Mistakes(err); {
 	case err == nil:
 		r.Written = true
-	case errors.Is(err, errChecked):
+	case errors.Is(err, errChecked), errors.Is(err, errMistakes):
 	case len(texts) > 0 || engine.CodeOf(err) == engine.CodeLimit:
 		status, r.Problem = http.StatusUnprocessableEntity, c.Detail(err)
 		for _, text := range texts {

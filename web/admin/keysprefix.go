@@ -236,18 +236,17 @@ func (a *Admin) keysLive(c *web.Context) error {
 			if err != nil {
 				return err
 			}
+			if now := a.o.Now(); now.Sub(looked) > keyLookEvery { // before the event is sent: there may have been none for hours
+				if looked = now; !a.lookAgain(c) {
+					return nil
+				}
+			}
 			event := web.Event{Name: "change"}
 			if !e.More { // resume only after whole transactions
 				event.ID = strconv.FormatUint(uint64(e.Pos), 10)
 			}
 			if err := s.SendJSON(event, newKeyEvent(e)); err != nil {
 				return err
-			}
-			if now := a.o.Now(); now.Sub(looked) > keyLookEvery {
-				looked = now
-				if c.LookAgain(); !a.stillMay(c) {
-					return nil
-				}
 			}
 		}
 		return nil

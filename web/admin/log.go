@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -44,12 +45,17 @@ func (a *Admin) record(c *web.Context, u auth.User, action, subject, detail stri
 // act does fn for the administrator of a request and writes a line about it, before it as well as after a failure: an action
 // without a line does not happen.
 func (a *Admin) act(c *web.Context, action, subject, detail string, fn func() error) error {
-	if err := a.write(c, person(c), action, subject, detail, nil); err != nil {
+	return a.actAs(c, person(c), action, subject, detail, fn)
+}
+
+// actAs is act for an account, or for whom its email address names.
+func (a *Admin) actAs(c *web.Context, u auth.User, action, subject, detail string, fn func() error) error {
+	if err := a.write(c, u, action, subject, detail, nil); err != nil {
 		return err
 	}
 	err := fn()
 	if err != nil {
-		a.write(c, person(c), action, subject, detail, err)
+		a.write(c, u, action, subject, detail, err)
 	}
 	return err
 }
@@ -90,7 +96,7 @@ func (a *Admin) logPage(c *web.Context) error {
 	_, err := a.o.Store.View(c, engine.Read{Level: engine.Local}, keyspace.AdminPage, func(t *kv.Tx) error {
 		lines, next = nil, ""
 		hi := before
-		if len(hi) == 0 {
+		if !bytes.HasPrefix(hi, []byte(logPrefix)) { // there is more than the log in this space
 			hi = []byte(logPrefix + "\xff")
 		}
 		for it, err := range t.ScanBack([]byte(logPrefix), hi) {

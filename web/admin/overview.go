@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web"
 )
@@ -118,7 +119,7 @@ func (a *Admin) live(c *web.Context) error {
 			case <-s.Context().Done():
 				return nil
 			}
-			if c.LookAgain(); !a.stillMay(c) {
+			if !a.lookAgain(c) {
 				return nil
 			}
 		}
@@ -133,5 +134,10 @@ func (a *Admin) stillMay(c *web.Context) bool {
 		return false
 	}
 	u, err := a.users.Get(c, engine.Read{Level: engine.Local}, who.ID)
-	return err == nil && !u.Disabled && (u.Has(RoleSuperadmin) || u.Has(RoleViewer))
+	return err == nil && maySee(u)
+}
+
+// maySee reports whether an account may look at pages, as private requires.
+func maySee(u auth.User) bool {
+	return !u.Disabled && u.TOTP && (u.Has(RoleSuperadmin) || u.Has(RoleViewer))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
 )
@@ -238,7 +239,7 @@ func (a *Admin) procedureCall(c *web.Context) error {
 	ins := procInputs(s)
 	args := procArguments(c.Form, s, ins)
 	var out procOutcome
-	err = a.act(c, "procedure.call", s.Name, shorten(string(args), maxLogArgs), func() error {
+	err = a.act(c, "procedure.call", s.Name, mail.Redacted(string(args), maxLogArgs), func() error {
 		out = a.call(c, s, args)
 		return out.err
 	})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/skerrydb/skerry/mail"
 )
 
 const (
@@ -105,7 +107,7 @@ func (h *recentHandler) attrs(ctx context.Context, r slog.Record) string {
 		text = with(text)
 	}
 	_ = text.Handle(ctx, r) // to memory
-	return shorten(strings.TrimSuffix(b.String(), "\n"), maxLogLineBytes)
+	return mail.Redacted(strings.TrimSuffix(b.String(), "\n"), maxLogLineBytes)
 }
 
 // WithAttrs implements slog.Handler.

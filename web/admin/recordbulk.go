@@ -2,6 +2,7 @@ package admin
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -262,6 +263,7 @@ func (a *Admin) bulkDo(c *web.Context) error {
 		return a.dryRun(c, http.StatusConflict, b, a.text("The number of records is another one now: it was %s. Nothing was changed.", b.Known))
 	}
 	var n bulkResult
+	var stopped error
 	err = a.act(c, "records."+b.Op, b.Collection, b.describe(len(targets)), func() error {
 		for part := range slices.Chunk(targets, record.MaxOps) {
 			var one bulkResult
@@ -270,14 +272,18 @@ func (a *Admin) bulkDo(c *web.Context) error {
 				return err
 			})
 			if err != nil {
-				return err
+				stopped = err
+				return fmt.Errorf("after %d records: %w", n.Done, err)
 			}
 			n.Done, n.Left = n.Done+one.Done, n.Left+one.Left
 		}
 		return nil
 	})
-	if err != nil {
-		return a.dryRun(c, recordStatus(err), b, a.text("%d records were changed, then it stopped: %s", n.Done, c.Detail(err)))
+	switch {
+	case stopped != nil:
+		return a.dryRun(c, recordStatus(stopped), b, a.text("%d records were changed, then it stopped: %s", n.Done, c.Detail(stopped)))
+	case err != nil:
+		return err
 	}
 	if n.Left > 0 {
 		return a.showGrid(c, http.StatusOK, b.State, a.text("%d records were changed. %d were left alone, because somebody else has changed or deleted them meanwhile.", n.Done, n.Left))

@@ -145,7 +145,7 @@ func recordName(r *record.Record) string {
 // readRecordTime reads a time as people write it, in UTC, and returns it as records have it. Other texts stay as they are.
 func readRecordTime(text string) string {
 	text = strings.TrimSpace(text)
-	for _, layout := range []string{"2006-01-02 15:04:05 UTC", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
+	for _, layout := range timeLayouts {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at.Format(time.RFC3339Nano)
 		}

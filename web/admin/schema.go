@@ -189,7 +189,12 @@ func (a *Admin) schemaOne(c *web.Context) error {
 	}
 	var found []loss
 	if c.Query("losses").String() != "" && mayWrite(c) { // it reads all records
-		_, all, err := a.o.Records.Plan(c, record.MigrateOptions{Collections: []string{s.Name}})
+		ctx, stop := context.WithTimeout(c, verifyLimit)
+		defer stop()
+		_, all, err := a.o.Records.Plan(ctx, record.MigrateOptions{Collections: []string{s.Name}})
+		if errors.Is(err, context.DeadlineExceeded) && c.Err() == nil {
+			return a.showStored(c, http.StatusUnprocessableEntity, s, engine.Errorf(engine.CodeLimit, "reading the records took more than %s and was given up; a migration looks for such records too, without a limit", verifyLimit), nil)
+		}
 		if err != nil {
 			return err
 		}
@@ -218,7 +223,7 @@ func (a *Admin) showStored(c *web.Context, status int, s stored, problem error, 
 	}
 	locals := web.Locals{
 		"title": s.Name, "s": s, "fields": a.fieldRows(s.Fields), "indexes": indexRows(s), "rules": ruleRows(s.Rules),
-		"loses": losing(s.Steps), "down": down, "down_loses": losing(down), "down_refused": refused, "tables": tables, "losses": losses, "looked": c.Query("losses").String() != "" && mayWrite(c),
+		"loses": losing(s.Steps), "down": down, "down_loses": losing(down), "down_refused": refused, "tables": tables, "losses": losses, "looked": c.Query("losses").String() != "" && mayWrite(c) && problem == nil,
 		"code": collectionCode(s.Collection), "problem": "", "types": schema.Types(),
 	}
 	if n := len(s.Migration.Steps); n > 0 && s.Version > 0 {

@@ -32,7 +32,7 @@ func lossesOf(all []record.Loss) []loss {
 	for _, l := range all {
 		x := loss{Collection: l.Step.Collection, Text: l.Step.Text, Records: l.Records}
 		for _, id := range l.IDs {
-			x.IDs = append(x.IDs, lost{id, Prefix + "/records/" + url.PathEscape(l.Step.Collection) + "/" + url.PathEscape(id)})
+			x.IDs = append(x.IDs, lost{id, Prefix + recordPath(l.Step.Collection, id)})
 		}
 		list = append(list, x)
 	}

@@ -105,7 +105,7 @@ func (a *Admin) seriesAsk(c *web.Context) (q seriesAsk, err error) {
 func parseMoment(text string) (time.Time, error) {
 	var at time.Time
 	err := errors.New("no layout")
-	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 UTC", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"} {
+	for _, layout := range timeLayouts {
 		if at, err = time.Parse(layout, text); err == nil {
 			return at, nil
 		}

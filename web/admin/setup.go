@@ -28,6 +28,7 @@ type Invitation struct {
 	Email string `json:"email"`
 	Role  string `json:"role"`
 	Reset bool   `json:"reset,omitempty"` // the account exists, and loses its password and second factor
+	By    string `json:"by,omitempty"`    // id of the superadmin who made it; "": the operator
 }
 
 // errLink is the answer to a link that is wrong, used or expired.
@@ -41,36 +42,56 @@ type setup struct {
 	made    bool
 }
 
-// announce makes the link for the first administrator, once, if this node leads and there is none.
+// announce tells of the link for the first administrator, once, if this node leads and there is none.
 func (a *Admin) announce(ctx context.Context) {
 	if a.o.SetupLink == nil || a.o.Cluster != nil && !leads(a.o.Cluster) {
 		return
 	}
+	if token := a.firstToken(ctx); token != "" {
+		a.o.SetupLink(Prefix + "/setup/" + token)
+	}
+}
+
+// firstToken makes the token of that link, once; "": it was made, or is not needed.
+func (a *Admin) firstToken(ctx context.Context) string {
 	a.setup.mu.Lock()
 	defer a.setup.mu.Unlock()
 	if a.setup.made {
-		return
+		return ""
 	}
-	known, err := a.known(ctx)
+	known, err := a.known(ctx, engine.Read{Level: engine.Local})
 	if err != nil {
-		return // the engine is not ready yet: the next sample asks again
+		return "" // the engine is not ready yet: the next sample asks again
 	}
 	a.setup.made = true
 	if known {
-		return
+		return ""
 	}
 	a.setup.token, a.setup.expires = rand.Text(), a.o.Now().Add(LinkTTL)
-	a.o.SetupLink(Prefix + "/setup/" + a.setup.token)
+	return a.setup.token
 }
 
 // leads reports whether this node leads.
 func leads(c engine.Cluster) bool { s := c.State(); return s.Leader == s.Self }
 
-// first reports whether token is that of the first administrator.
-func (a *Admin) first(token string) bool {
+// isFirst reports whether token is that of the first administrator.
+func (a *Admin) isFirst(token string) bool {
 	a.setup.mu.Lock()
 	defer a.setup.mu.Unlock()
 	return a.setup.token != "" && a.o.Now().Before(a.setup.expires) && subtle.ConstantTimeCompare([]byte(token), []byte(a.setup.token)) == 1
+}
+
+// first is isFirst. It fails if there is an administrator by now, who came by another link: this one makes superadmins, and is in a
+// log.
+func (a *Admin) first(ctx context.Context, token string) (bool, error) {
+	if !a.isFirst(token) {
+		return false, nil
+	}
+	known, err := a.known(ctx, engine.Read{})
+	if err == nil && known {
+		err = errLink
+	}
+	return true, err
 }
 
 func linkKey(token string) []byte {
@@ -110,8 +131,8 @@ func (a *Admin) Invite(ctx context.Context, in Invitation) (path string, err err
 
 // invitation returns what a link stands for.
 func (a *Admin) invitation(ctx context.Context, token string) (in Invitation, err error) {
-	if a.first(token) {
-		return Invitation{Role: RoleSuperadmin}, nil
+	if first, err := a.first(ctx, token); first || err != nil {
+		return Invitation{Role: RoleSuperadmin}, err
 	}
 	_, err = a.o.Store.View(ctx, engine.Read{}, keyspace.AdminPage, func(t *kv.Tx) error {
 		e, found, err := t.Get(linkKey(token))
@@ -123,12 +144,21 @@ func (a *Admin) invitation(ctx context.Context, token string) (in Invitation, er
 		}
 		return json.Unmarshal(e.Val, &in)
 	})
+	if err != nil || in.By == "" {
+		return in, err
+	}
+	by, err := a.users.Get(ctx, engine.Read{}, in.By)
+	if engine.CodeOf(err) == engine.CodeNotFound || err == nil && (by.Disabled || !by.Has(RoleSuperadmin)) {
+		err = errLink // who has lost their powers must not come back by a link of theirs
+	}
 	return in, err
 }
 
 // consume ends a link. It fails if another request has used it.
 func (a *Admin) consume(ctx context.Context, token string) error {
-	if a.first(token) {
+	if first, err := a.first(ctx, token); err != nil {
+		return err
+	} else if first {
 		a.setup.mu.Lock()
 		defer a.setup.mu.Unlock()
 		if a.setup.token != token {
@@ -179,8 +209,11 @@ func (a *Admin) setUp(c *web.Context) error {
 		form.Email = in.Email
 	}
 	u, err := a.enrol(c, token, in, form.Email, form.Password)
+	if status, ok := refusedInput(err); ok {
+		return a.show(c, status, "setup", web.Locals{"title": a.text("Set up your account"), "email": form.Email, "fixed": in.Email != "", "problem": c.Detail(err)})
+	}
 	if err != nil {
-		return a.show(c, http.StatusUnprocessableEntity, "setup", web.Locals{"title": a.text("Set up your account"), "email": form.Email, "fixed": in.Email != "", "problem": c.Detail(err)})
+		return err
 	}
 	a.record(c, u, "admin.setup", u.Email, in.Role)
 	c.Session().Login(u.ID)
@@ -203,11 +236,11 @@ func (a *Admin) enrol(c *web.Context, token string, in Invitation, email, passwo
 		return a.users.Add(c, auth.NewUser{Email: kept, Password: password, Verified: true, Roles: []string{in.Role}})
 	}
 	u, err := a.users.Find(c, engine.Read{}, kept)
+	if err == nil { // before the second factor goes: the old password alone must never be enough
+		u, err = a.users.SetPassword(c, u.ID, password)
+	}
 	if err == nil && u.TOTP {
 		err = a.users.RemoveTOTP(c, u.ID)
-	}
-	if err == nil {
-		u, err = a.users.SetPassword(c, u.ID, password)
 	}
 	return u, err
 }

@@ -16,7 +16,7 @@ import (
 
 // addTransfers adds imports and exports: /records/{collection}/import and /records/{collection}/export.
 func (a *Admin) addTransfers(g *web.Group) {
-	face := records.New(a.o.Records, records.Options{Actor: func(c *web.Context) (record.Actor, error) { return a.historyActor(c), nil }})
+	face := records.New(a.o.Records, records.Options{Actor: func(c *web.Context) (record.Actor, error) { return recordsActor(c), nil }})
 	g.Get("/records/{collection}/import", a.importPage)
 	g.Post("/records/{collection}/import", a.importFile)
 	g.Get("/records/{collection}/export", func(c *web.Context) error { return a.export(c, face) })
@@ -41,7 +41,7 @@ func (a *Admin) export(c *web.Context, face *records.Face) error {
 		}
 		status, trouble = http.StatusUnprocessableEntity, c.Detail(err)
 	}
-	if _, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, a.historyActor(c), func(tx *record.Tx) error {
+	if _, err := a.o.Records.View(c, engine.Read{Level: engine.Local}, recordsActor(c), func(tx *record.Tx) error {
 		_, err := tx.Collection(collection)
 		return err
 	}); err != nil {

@@ -73,7 +73,7 @@ func (a *Admin) changeBack(c *web.Context, action, notice string, fn func(tx *re
 		detail = fmt.Sprintf("revision %d", to)
 	}
 	err = a.act(c, action, collection+"/"+id, detail, func() error {
-		_, err := a.o.Records.Update(c, a.historyActor(c), func(tx *record.Tx) error {
+		_, err := a.o.Records.Update(c, recordsActor(c), func(tx *record.Tx) error {
 			latest, err := tx.History(collection, id, 0, 1)
 			if err != nil {
 				return err
@@ -121,7 +121,7 @@ func (a *Admin) showCollectionHistory(c *web.Context, status int, more web.Local
 	var next uint64
 	var off bool
 	unlisted := ""
-	_, err = a.o.Records.View(c, freshness(c), a.historyActor(c), func(tx *record.Tx) error {
+	_, err = a.o.Records.View(c, freshness(c), recordsActor(c), func(tx *record.Tx) error {
 		events, next = nil, 0
 		k, err := tx.Collection(collection)
 		if err != nil {
@@ -179,10 +179,10 @@ func (a *Admin) undoUser(c *web.Context) error {
 	}
 	var all []*record.Undone
 	if dry {
-		all, err = a.o.Records.Undo(c, a.historyActor(c), id, at, true)
+		all, err = a.o.Records.Undo(c, recordsActor(c), id, at, true)
 	} else {
 		err = a.act(c, "user.undo", by, "since "+at.UTC().Format(time.RFC3339), func() (err error) {
-			all, err = a.o.Records.Undo(c, a.historyActor(c), id, at, false)
+			all, err = a.o.Records.Undo(c, recordsActor(c), id, at, false)
 			return err
 		})
 	}
