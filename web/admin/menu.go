@@ -94,7 +94,10 @@ func (a *Admin) addRoutes() {
 func (a *Admin) addOwnPages(g *web.Group) {
 	var own []entry
 	for _, p := range a.o.Pages {
-		g.Handle(p.Path+"/", p.Handler)
+		g.Handle(p.Path+"/", web.Handler(func(c *web.Context) error { // a Handler has the session of its request
+			p.Handler.ServeHTTP(c.Writer, c.Request)
+			return nil
+		}))
 		own = append(own, entry{path: p.Path + "/", title: p.Title})
 	}
 	if own != nil {
