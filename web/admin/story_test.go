@@ -51,13 +51,20 @@ func (c *tab) answers() {
 	browsertest.Eval[bool](c.Tab, `(globalThis.confirm = () => true)()`)
 }
 
+// press clicks an element wherever it is, also below the bar that stays on top.
+func (c *tab) press(selector string) {
+	c.T.Helper()
+	c.Until(`document.querySelector(%q) !== null`, selector)
+	c.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector(%q).click(); undefined`, selector)))
+}
+
 // storyImport opens the collection and imports 10,000 rows.
 func storyImport(c *tab) {
 	c.T.Helper()
 	c.visit("/admin/records")
-	c.Click(`main a[href="` + storyList + `"]`)
+	c.press(`main a[href="` + storyList + `"]`)
 	c.Until(`location.pathname === %q && document.querySelector(".empty") !== null`, storyList)
-	c.Click(`a[href="` + storyList + `/import"]`)
+	c.press(`a[href="` + storyList + `/import"]`)
 	c.Until(`document.querySelector("#import [value=import]") !== null && document.readyState === "complete"`)
 	var b strings.Builder
 	for i := range 10_000 {
@@ -68,14 +75,15 @@ func storyImport(c *tab) {
 		c.T.Fatal(err)
 	}
 	c.answers()
-	c.Do(chromedp.SetUploadFiles(chromedp.CSS(`[type=file]`), []string{file}), chromedp.Click(chromedp.CSS(`#import [value=import]`)))
+	c.Do(chromedp.SetUploadFiles(chromedp.CSS(`[type=file]`), []string{file}))
+	c.press(`#import [value=import]`)
 	c.Until(`document.querySelector("#result .notice")?.textContent === "notes.jsonl was imported." && document.querySelector("#result dd b").textContent.replace(/\D/g, "") === "10000"`)
 }
 
 // storyEdit finds one of the records by a filter and changes it in the list.
 func storyEdit(c *tab) {
 	c.T.Helper()
-	c.Click(`main a[href="` + storyList + `"]`)
+	c.press(`main a[href="` + storyList + `"]`)
 	c.Until(`document.querySelectorAll("#grid tbody tr").length === 100 && document.readyState === "complete"`)
 	c.Do(chromedp.Focus(chromedp.CSS(`#filter`)), chromedp.KeyEvent("stars = 4321"), chromedp.KeyEvent(kb.Enter))
 	c.Until(`location.search.includes("4321") && document.querySelectorAll("#grid tbody tr").length === 1 && document.readyState === "complete"`)
@@ -88,22 +96,22 @@ func storyEdit(c *tab) {
 // storyBack slides back in time, undoes the edit, and deletes and restores the record.
 func storyBack(c *tab) {
 	c.T.Helper()
-	c.Click(`#grid a[href="` + storyRecord + `"]`)
+	c.press(`#grid a[href="` + storyRecord + `"]`)
 	c.Until(`document.getElementById("f-title")?.value === "note 4321 edited" && document.readyState === "complete"`)
-	c.Click(`main a[href="` + storyRecord + `/history"]`)
+	c.press(`main a[href="` + storyRecord + `/history"]`)
 	c.Until(`document.getElementById("slide")?.hidden === false && document.getElementById("title").textContent === "Revision 2 of 2"`)
 	browsertest.Eval[bool](c.Tab, `(() => { const s = document.getElementById("slider"); s.value = "1"; return s.dispatchEvent(new Event("input", {bubbles: true})) })()`)
 	c.Until(`document.getElementById("title").textContent === "Revision 1 of 2" && document.getElementById("members").textContent.includes("note 4321") && !document.getElementById("members").textContent.includes("edited")`)
 	c.answers()
-	c.Click(`#events tr[data-rev="2"] form button`)
+	c.press(`#events tr[data-rev="2"] form button`)
 	c.Until(`document.getElementById("title")?.textContent === "Revision 3 of 3" && !!document.querySelector("#members del")?.textContent.includes("edited")`)
 
 	c.visit(storyRecord)
 	c.Until(`document.getElementById("f-title").value === "note 4321"`)
 	c.answers()
-	c.Click(`form[action="` + storyRecord + `/delete"] button`)
+	c.press(`form[action="` + storyRecord + `/delete"] button`)
 	c.Until(`document.querySelector("h1 .badge") !== null && document.readyState === "complete"`)
-	c.Click(`form[action="` + storyRecord + `/restore"] button`)
+	c.press(`form[action="` + storyRecord + `/restore"] button`)
 	c.Until(`location.search.includes("restored") && document.querySelector("h1 .badge") === null && document.getElementById("f-title").value === "note 4321"`)
 }
 
@@ -126,7 +134,7 @@ func storyOutage(c *tab, node *member) {
 	live.Until(`document.getElementById("stale").textContent === ""`)
 
 	c.Until(`document.getElementById("f-title").value === "note 4321 typed"`)
-	c.Do(chromedp.Click(chromedp.CSS(`#record > p button`)))
+	c.press(`#record > p button`)
 	c.Until(`location.search.includes("saved") && document.getElementById("f-title").value === "note 4321 typed"`)
 	c.visit(storyRecord + "/history")
 	c.Until(`document.getElementById("title").textContent === "Revision 6 of 6" && document.querySelector("#members ins").textContent.includes("typed")`)
