@@ -312,8 +312,11 @@ func (h *hostiles) views(text string) []string {
 	h.harmless(h.c.uploadFile(notes+"/import", line+".csv", "id,title\n"+line+"\n", "do", "check"))
 	h.harmless(h.c.uploadFile(notes+"/import", line+".jsonl", text, "do", "import"))
 	h.harmless(h.c.post(notes+"/bulk", "op", "set", "field", "title", "value", cutText(text, 5000), "on", "all"))
-	for _, name := range []string{"echo", "refuse"} {
-		h.harmless(h.c.post("/admin/procedures/"+name, "arg-text", text))
+	for name, status := range map[string]int{"echo": 200, "refuse": 422} {
+		a := h.harmless(h.c.post("/admin/procedures/"+name, "arg-text", text))
+		if a.Status != status || !strings.Contains(a.Body, wordOf(text)) {
+			h.Errorf("%s with %.100q: status %d: %.300s", name, text, a.Status, cutOut(a.Body, `role="alert">`, "</"))
+		}
 	}
 	return []string{notes, "/admin/log"}
 }
