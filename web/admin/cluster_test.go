@@ -16,6 +16,7 @@ import (
 type member struct {
 	*world
 	db    *embedded.DB
+	with  skerry.Options // besides addresses
 	ended chan error
 	peer  string // addresses
 	admin string
@@ -25,9 +26,14 @@ type member struct {
 // startCluster runs a cluster of n nodes, the first of which leads.
 func startCluster(t *testing.T, n int) []*member {
 	t.Helper()
-	var all []*member
-	for i := range n {
-		m := &member{world: &world{t: t, dir: t.TempDir()}, links: make(chan string, 1)}
+	return growCluster(t, nil, n, skerry.Options{})
+}
+
+// growCluster adds nodes with options until there are n, and waits until all vote.
+func growCluster(t *testing.T, all []*member, n int, with skerry.Options) []*member {
+	t.Helper()
+	for i := len(all); i < n; i++ {
+		m := &member{world: &world{t: t, dir: t.TempDir()}, with: with, links: make(chan string, 1)}
 		l := listen(t, ports.Addr(t))
 		m.peer, m.admin = l.Addr().String(), ports.Addr(t)
 		o := embedded.Options{Logger: slog.New(slog.DiscardHandler), LogReserveBytes: 64 << 10}
@@ -84,8 +90,10 @@ func (m *member) run(l net.Listener, join string) {
 	if m.db, err = embedded.Open(m.dir, o); err != nil {
 		m.t.Fatal(err)
 	}
-	m.srv, err = skerry.Open(m.db, skerry.Options{HTTP: skerry.Off, RESP: skerry.Off, AdminListener: listen(m.t, m.admin), AdminLink: func(u string) { m.links <- u }, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
+	with := m.with
+	with.HTTP, with.RESP, with.Dir, with.Logger = skerry.Off, skerry.Off, m.dir, o.Logger
+	with.AdminListener, with.AdminLink = listen(m.t, m.admin), func(u string) { m.links <- u }
+	if m.srv, err = skerry.Open(m.db, with); err != nil {
 		m.t.Fatal(err)
 	}
 	m.ended = make(chan error, 1)
