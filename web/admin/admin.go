@@ -17,6 +17,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,6 +106,9 @@ type Options struct {
 
 	// Hosts are more host names under which browsers may use the page; see web.Options.Hosts.
 	Hosts []string
+
+	// TrustedProxies are those of web.Options.
+	TrustedProxies []netip.Prefix
 
 	// SetupLink, if not nil, is called once with the path of a page where the first administrator can be set up, if there is
 	// none when this node begins to lead.
@@ -212,7 +216,7 @@ func (a *Admin) newApp() error {
 	}
 	a.app, err = web.New(web.Options{
 		Name: name, Views: views, Assets: assets, Sessions: a.store, Engine: a.o.Engine, Cluster: a.o.Cluster, NodeProtocol: NodeProtocol,
-		User: account.User(a.users), LoopbackCookies: true, Headers: web.Headers{CSP: policy, ReferrerPolicy: "no-referrer"}, MaxBody: maxBody, Logger: a.o.Logger,
+		User: account.User(a.users), LoopbackCookies: true, TrustedProxies: a.o.TrustedProxies, Headers: web.Headers{CSP: policy, ReferrerPolicy: "no-referrer"}, MaxBody: maxBody, Logger: a.o.Logger,
 	})
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ func (a *Admin) cacheState(x Cache) string {
 	case x.Age == 0:
 		return a.text("Entries are at most %v old.", x.Staleness)
 	}
-	return a.text("Answers are at most %v behind; %v are allowed.", x.Age.Round(time.Millisecond), x.Staleness)
+	return a.text("At most %v stale (limit %v).", x.Age.Round(time.Millisecond), x.Staleness)
 }
 
 func (a *Admin) flushCache(c *web.Context) error {

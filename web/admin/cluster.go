@@ -193,7 +193,7 @@ func (a *Admin) factTroubles(s engine.ClusterState, f clusterFacts, add func(wha
 		return
 	}
 	if s.Leader != 0 && s.Leader == s.Self && f.Connected < f.Nodes-1 {
-		add(a.text("This node reaches %d of %d other nodes.", int(f.Connected), int(f.Nodes)-1), a.text("Those that it does not reach get no writes until they are back; nothing is lost. “skerry cluster status” says which they are, and why."))
+		add(a.text("This node reaches %d of %d other nodes.", int(f.Connected), int(f.Nodes)-1), a.text("Unreachable nodes get no writes until they return; nothing is lost. Run “skerry cluster status” to see which they are, and why."))
 	}
 	if f.Skew > 2 {
 		add(a.text("The clocks of two nodes differ by %s s.", numberText(f.Skew)), a.text("The data is safe, but keys with a time to live may expire early or late after an election. Run NTP on all machines."))

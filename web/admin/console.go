@@ -14,6 +14,7 @@ import (
 	"github.com/skerrydb/skerry/graph"
 	"github.com/skerrydb/skerry/graph/gremlin"
 	"github.com/skerrydb/skerry/graph/traversal"
+	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/expr"
 	"github.com/skerrydb/skerry/record/query"
@@ -150,7 +151,7 @@ func (a *Admin) consoleRun(c *web.Context) error {
 		return a.showConsole(c, in, result, err)
 	}
 	var result *consoleGrid
-	err = a.act(c, "console.run", in.Lang, in.Text, func() (err error) {
+	err = a.act(c, "console.run", in.Lang, mail.Redacted(in.Text, maxLogDetail), func() (err error) {
 		result, err = a.run(c, in)
 		return err
 	})

@@ -275,7 +275,7 @@ func (a *Admin) stateOf(tx *record.Tx, n *nameBook, p *recordPage, m record.Mome
 	now, err := tx.GetAsOf(p.Collection, p.ID, m)
 	switch {
 	case errors.Is(err, record.ErrNotFound) && p.Purged:
-		s.Problem = a.text("The record was purged: the history has no data any more.")
+		s.Problem = a.text("The record was purged; its history no longer has any data.")
 		return s, nil
 	case errors.Is(err, record.ErrNotFound) && rev > 0:
 		s.Problem = a.text("There is no revision %d of this record.", rev)

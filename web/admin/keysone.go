@@ -276,7 +276,7 @@ func (a *Admin) keyRefused(c *web.Context, k oneKey, err error) error {
 	conflict := errors.Is(err, engine.ErrPreconditionFailed) || engine.CodeOf(err) == engine.CodePreconditionFailed
 	switch {
 	case conflict:
-		status, problem = http.StatusConflict, a.text("Somebody has changed this key since you opened it, so nothing was written. Its value now is above, yours is in the form: saving again replaces what is there.")
+		status, problem = http.StatusConflict, a.text("This key has changed since you opened it, so nothing was written. The current value is above and yours is in the form; save again to overwrite it.")
 	case engine.CodeOf(err) != engine.CodeInvalid && engine.CodeOf(err) != engine.CodeLimit && engine.CodeOf(err) != engine.CodeKeyTooLarge && engine.CodeOf(err) != engine.CodeValueTooLarge:
 		return err
 	}

@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	maxPrefixKeys = 100_000 // keys that one request counts or deletes
-	deleteAtOnce  = 500     // keys of one transaction
-	prefixSamples = 20      // keys that the dry run names
+	maxPrefixKeys = 100_000         // keys that one request counts or deletes
+	deleteAtOnce  = 500             // keys of one transaction
+	maxPrefixTime = 5 * time.Second // of counting: an engine on another machine may be slow
+	prefixSamples = 20              // keys that the dry run names
 )
 
 // prefixDryRun is what deleting all keys with a prefix would do.
@@ -31,11 +32,12 @@ type prefixDryRun struct {
 
 func (d *prefixDryRun) count(t *kv.Tx, tree *keyTree) error {
 	*d = prefixDryRun{Until: uint64(t.Now().UnixMicro())}
+	begun := time.Now()
 	for it, err := range t.ScanPrefix(tree.prefix) {
 		if err != nil {
 			return err
 		}
-		if d.Count == maxPrefixKeys {
+		if d.Count == maxPrefixKeys || d.Count%1000 == 999 && time.Since(begun) > maxPrefixTime {
 			d.More = true
 			return nil
 		}

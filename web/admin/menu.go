@@ -11,6 +11,7 @@ import (
 
 // entry is one page of the menu.
 type entry struct {
+	secret      bool                     // for superadmins only
 	path, title string                   // the path is below Prefix
 	on          func(a *Admin) bool      // nil: always
 	add         func(*Admin, *web.Group) // adds its routes
@@ -49,7 +50,7 @@ func sections() []section {
 		}},
 		{"Server", []entry{
 			{path: "/cluster", title: "Cluster", on: (*Admin).hasCluster, add: (*Admin).addCluster},
-			{path: "/backups", title: "Backups", on: (*Admin).hasBackup, add: (*Admin).addBackups},
+			{path: "/backups", title: "Backups", secret: true, on: (*Admin).hasBackup, add: (*Admin).addBackups},
 			{path: "/faults", title: "Faults and logs", add: (*Admin).addFaults},
 			{path: "/settings", title: "Settings", add: (*Admin).addSettings},
 			{path: "/docs", title: "Documentation", on: (*Admin).hasDocs, add: (*Admin).addDocs},
@@ -117,13 +118,16 @@ type group struct {
 	Items []item
 }
 
-// menuOf returns the menu as a page at path shows it.
-func (a *Admin) menuOf(path string) []group {
+// menuOf returns the menu as a page at path shows it, to those who may change something or to viewers.
+func (a *Admin) menuOf(path string, writes bool) []group {
 	var all []group
 	for _, s := range a.menu {
 		g := group{Title: a.text(s.title)}
 		for _, e := range s.entries {
 			at := Prefix + e.path
+			if e.secret && !writes {
+				continue
+			}
 			g.Items = append(g.Items, item{a.text(e.title), at, path == at || strings.HasPrefix(path, strings.TrimSuffix(at, "/")+"/")})
 		}
 		all = append(all, g)

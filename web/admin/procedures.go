@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ const (
 	proceduresPage = 100      // procedures of one page
 	maxResultShown = 64 << 10 // bytes of a result that a page shows
 	maxLogArgs     = 1000     // bytes of the arguments in the log
+
+	maxCallTime = time.Minute // of a call from the page
 )
 
 func (a *Admin) addProcedures(g *web.Group) {
@@ -296,15 +299,17 @@ func (a *Admin) call(c *web.Context, s proc.Schema, args []byte) procOutcome {
 	}
 	var out procOutcome
 	var result []byte
+	ctx, cancel := context.WithTimeout(c, maxCallTime)
+	defer cancel()
 	begun := a.o.Now()
 	if s.ReadOnly {
-		_, out.err = call.Do(c, engine.Read{}, func(call *proc.Call) error {
+		_, out.err = call.Do(ctx, engine.Read{}, func(call *proc.Call) error {
 			result, err = call.AppendJSON(result[:0])
 			return err
 		})
 		out.Took = a.o.Now().Sub(begun).Round(roundTook)
 	} else {
-		out.Changes, out.err = a.withEffects(c, func(tx engine.Tx) error {
+		out.Changes, out.err = a.withEffects(ctx, func(tx engine.Tx) error {
 			if err := call.Run(tx); err != nil {
 				return err
 			}

@@ -260,7 +260,7 @@ func (a *Admin) bulkDo(c *web.Context) error {
 	case err != nil || lacks != "" || more:
 		return a.dryRun(c, http.StatusUnprocessableEntity, b, "")
 	case strconv.Itoa(len(targets)) != b.Known:
-		return a.dryRun(c, http.StatusConflict, b, a.text("The number of records is another one now: it was %s. Nothing was changed.", b.Known))
+		return a.dryRun(c, http.StatusConflict, b, a.text("The number of matching records has changed since the preview (%s). Nothing was changed.", b.Known))
 	}
 	var n bulkResult
 	var stopped error
@@ -286,7 +286,7 @@ func (a *Admin) bulkDo(c *web.Context) error {
 		return err
 	}
 	if n.Left > 0 {
-		return a.showGrid(c, http.StatusOK, b.State, a.text("%d records were changed. %d were left alone, because somebody else has changed or deleted them meanwhile.", n.Done, n.Left))
+		return a.showGrid(c, http.StatusOK, b.State, a.text("Changed %d records. Skipped %d that were changed or deleted in the meantime.", n.Done, n.Left))
 	}
 	return a.done(c, collectionPath(b.Collection)+b.State.link(), "done")
 }

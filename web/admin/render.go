@@ -29,7 +29,7 @@ func (a *Admin) layout(c *web.Context) web.Locals {
 	u := person(c)
 	all := web.Locals{"prefix": Prefix, "build": a.o.Build, "here": c.Request.URL.RequestURI(), "texts": a.o.Texts, "who": u.Email, "read_only": !u.Has(RoleSuperadmin), "notice": a.notice(c), "unsafe": u.ID == "" && unsafePlace(c)}
 	if u.ID != "" {
-		all["menu"] = a.menuOf(c.Request.URL.Path)
+		all["menu"] = a.menuOf(c.Request.URL.Path, u.Has(RoleSuperadmin))
 	} else {
 		all["menu"] = []group(nil)
 	}
@@ -44,7 +44,7 @@ func (a *Admin) accountLocals(c *web.Context) web.Locals {
 	if u, err := c.User(); err == nil {
 		all["who"], all["read_only"] = u.Email, !u.Has(RoleSuperadmin)
 		if full, err := a.users.Get(c, engine.Read{Level: engine.Local}, u.ID); err == nil && full.TOTP {
-			all["menu"] = a.menuOf(c.Request.URL.Path)
+			all["menu"] = a.menuOf(c.Request.URL.Path, full.Has(RoleSuperadmin))
 		}
 	}
 	return all

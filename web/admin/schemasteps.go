@@ -72,7 +72,7 @@ func (a *Admin) costWords(s *stored, x schema.Step) string {
 	case x.Rewrites():
 		return a.text("Rewrites each record that has no value: it gets the default, and a new revision.")
 	case x.Kind == schema.AlterField && rebuilds(s.Collection, x):
-		return a.text("Rewrites no record: older values are converted when they are read. Indexes on the field are built anew.")
+		return a.text("Rewrites no records: older values are converted on read. Indexes on the field are rebuilt.")
 	case x.Kind == schema.AlterField, x.Kind == schema.RenameField:
 		return a.text("Changes only the description: older records are read in the new form.")
 	}

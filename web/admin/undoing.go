@@ -261,7 +261,7 @@ func (a *Admin) verifyCollection(c *web.Context) error {
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && c.Err() == nil:
-		return a.showCollectionHistory(c, http.StatusUnprocessableEntity, web.Locals{"problem": a.text("The verification took more than %s and was given up. Nothing was changed. Use “skerry verify”, which has no limit.", verifyLimit)})
+		return a.showCollectionHistory(c, http.StatusUnprocessableEntity, web.Locals{"problem": a.text("Verification stopped after %s. Nothing was changed. Use “skerry verify”, which has no time limit.", verifyLimit)})
 	case errors.Is(err, engine.ErrUnsupported):
 		return a.showCollectionHistory(c, http.StatusUnprocessableEntity, web.Locals{"problem": c.Detail(err)})
 	case err != nil:

@@ -306,7 +306,7 @@ function clash(cell, say, now, save, end) {
 		show(cell, now);
 		end();
 	});
-	say.replaceChildren(t("%s has saved this record meanwhile. The value is now: %s", now.by || t("Somebody else"), now.null ? "–" : now.text), make("br"), mine, theirs);
+	say.replaceChildren(t("%s has saved this record in the meantime. The value is now: %s", now.by || t("Somebody else"), now.null ? "–" : now.text), make("br"), mine, theirs);
 }
 
 /**
@@ -365,7 +365,7 @@ const boxes = () => [...document.querySelectorAll("#grid [name=id]")].map((b) =>
 if (head && boxes().length > 0) {
 	const all = make("input");
 	all.type = "checkbox";
-	all.setAttribute("aria-label", t("Choose all of this page"));
+	all.setAttribute("aria-label", t("Select all on this page"));
 	all.addEventListener("change", () => boxes().forEach((b) => (b.checked = all.checked)));
 	head.replaceChildren(all);
 }
