@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/systeminfo"
@@ -110,13 +111,16 @@ func (b *browser) until(is string) error {
 
 // memory is what a browser uses, in MB (10⁶ bytes).
 type memory struct {
-	heap      float64 // JavaScript heap in use, with what the DOM keeps in the embedder's heap
+	script    float64 // V8's heap in use, with the backing storage of its objects
+	dom       float64 // Blink's heap in use: the DOM and the layout
+	tab       float64 // PSS of the renderer process that shows the page: the largest one
 	renderers float64 // PSS of all renderer processes
 	all       float64 // PSS of all processes
+	processes int     // renderers
 }
 
 func (m memory) max(o memory) memory {
-	return memory{max(m.heap, o.heap), max(m.renderers, o.renderers), max(m.all, o.all)}
+	return memory{max(m.script, o.script), max(m.dom, o.dom), max(m.tab, o.tab), max(m.renderers, o.renderers), max(m.all, o.all), max(m.processes, o.processes)}
 }
 
 // memory measures as the browser is, without collecting garbage.
@@ -125,7 +129,7 @@ func (b *browser) memory() (m memory, err error) {
 	if err != nil {
 		return m, err
 	}
-	m.heap = (heap.UsedSize + heap.EmbedderHeapUsedSize + heap.BackingStorageSize) / 1e6
+	m.script, m.dom = (heap.UsedSize+heap.BackingStorageSize)/1e6, heap.EmbedderHeapUsedSize/1e6
 	processes, err := chromedp.CallBrowser(b.ctx, systeminfo.GetProcessInfo, cdp.Empty{})
 	if err != nil {
 		return m, err
@@ -141,12 +145,20 @@ func (b *browser) memory() (m memory, err error) {
 		m.all += n
 		if p.Type == "renderer" {
 			m.renderers += n
+			m.tab = max(m.tab, n)
+			m.processes++
 		}
 	}
-	if m.renderers == 0 {
+	if m.processes == 0 {
 		return m, errors.New("the browser has no renderer process")
 	}
 	return m, nil
+}
+
+// collect collects the tab's garbage.
+func (b *browser) collect() error {
+	_, err := chromedp.Call(b.ctx, heapprofiler.CollectGarbage, cdp.Empty{})
+	return err
 }
 
 // pss returns the memory of a process in MB; what it shares counts in proportion.

@@ -113,7 +113,7 @@ func (p *plan) measure(dir string, w io.Writer) error {
 		return err
 	}
 	defer b.close()
-	for _, step := range []func(*client, *browser, *site) error{m.weight, m.scroll, m.overview} {
+	for _, step := range []func(*client, *browser, *site) error{m.scroll, m.weight, m.overview} {
 		if err := step(c, b, s); err != nil {
 			return err
 		}

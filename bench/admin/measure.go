@@ -43,34 +43,54 @@ const looks = 5
 
 // scroll goes through the pages of the grid as a person does: to the end of one, and to the next.
 func (m *measurements) scroll(c *client, b *browser, _ *site) error {
+	fmt.Fprintf(m.w, "\nThe browser goes through %d pages; MB\n%-28s%10s%10s%10s%12s%11s%10s\n", m.plan.pages, "page", "V8 heap", "DOM heap", "tab PSS", "renderers", "processes", "all PSS")
+	row := func(name string) (memory, error) {
+		now, err := b.memory()
+		fmt.Fprintf(m.w, "%-28s%10.1f%10.1f%10.1f%12.1f%11d%10.1f\n", name, now.script, now.dom, now.tab, now.renderers, now.processes, now.all)
+		return now, err
+	}
+	var err error
+	if m.before, err = row("none: about:blank"); err != nil {
+		return err
+	}
 	if err := b.visit(c.base.JoinPath(grid).String(), `document.querySelector("a[rel=next]")`); err != nil {
 		return err
 	}
-	fmt.Fprintf(m.w, "\nThe browser goes through %d pages. MB, not after a garbage collection\n%-8s%12s%16s%16s\n", m.plan.pages, "page", "JS heap", "renderers PSS", "all PSS")
-	var slow rig.Hist
+	var turns rig.Hist
 	for n := 1; ; n++ {
 		if n == 1 || n%looks == 0 || n == m.plan.pages {
-			now, err := b.memory()
+			now, err := row(fmt.Sprint(n))
 			if err != nil {
 				return err
 			}
 			m.memory = m.memory.max(now)
-			fmt.Fprintf(m.w, "%-8d%12.1f%16.1f%16.1f\n", n, now.heap, now.renderers, now.all)
 		}
 		if n == m.plan.pages {
 			break
 		}
 		from := time.Now()
-		if err := b.do(chromedp.Evaluate[chromedp.Void](`globalThis.isOld = true; scrollTo(0, document.body.scrollHeight); document.querySelector("a[rel=next]").click(); undefined`)); err != nil {
-			return fmt.Errorf("page %d: %w", n, err)
-		}
-		if err := b.until(fmt.Sprintf(`!globalThis.isOld && document.readyState === "complete" && document.querySelector('#grid tbody th')?.textContent.trim() === "o%08d"`, n*gridRows)); err != nil {
+		if err := b.turn(n); err != nil {
 			return fmt.Errorf("page %d: %w", n+1, err)
 		}
-		slow.Add(time.Since(from))
+		turns.Add(time.Since(from))
 	}
-	fmt.Fprintf(m.w, "from the click to the next page, complete: p50 %.0f ms, p99 %.0f ms\n", millis(slow.Quantile(0.5)), millis(slow.Quantile(0.99)))
+	if err := b.collect(); err != nil {
+		return err
+	}
+	if m.collected, err = row(fmt.Sprintf("%d, garbage collected", m.plan.pages)); err != nil {
+		return err
+	}
+	fmt.Fprintf(m.w, "from the click to the next page, complete: p50 %.0f ms, p99 %.0f ms\n", millis(turns.Quantile(0.5)), millis(turns.Quantile(0.99)))
 	return nil
+}
+
+// turn goes from page n of the grid, counted from 1, to the next.
+func (b *browser) turn(n int) error {
+	if err := b.do(chromedp.Evaluate[chromedp.Void](`globalThis.isOld = true; scrollTo(0, document.body.scrollHeight); document.querySelector("a[rel=next]").click(); undefined`)); err != nil {
+		return err
+	}
+	id, _ := order(n * gridRows)
+	return b.until(fmt.Sprintf(`!globalThis.isOld && document.readyState === "complete" && document.querySelector("#grid tbody th")?.textContent.trim() === %q`, id))
 }
 
 // overview measures the CPU time of the server while nobody looks, and then with the overview open.
