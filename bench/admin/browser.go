@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/cdproto/network"
@@ -29,19 +30,27 @@ type browser struct {
 	ctx    context.Context // for chromedp
 	cancel context.CancelFunc
 
+	version string
+
 	mu     sync.Mutex // guards loaded
 	loaded float64    // bytes of all responses that have ended, as they were on the wire, with headers
 }
 
-// openBrowser starts Chromium with the cookies of c.
-func openBrowser(c *client) (*browser, error) {
+// Features of Chromium that are off: chromedp's defaults, and also the cache that keeps the last pages alive for the back button.
+const (
+	featuresOff  = "Translate,BlinkGenPropertyTrees"
+	backCacheToo = featuresOff + ",BackForwardCache"
+)
+
+// openBrowser starts Chromium with the cookies of c, without some features.
+func openBrowser(c *client, off string) (*browser, error) {
 	path, err := rig.Need("chromium", "chromium")
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.WindowSize(1280, 900),
-		chromedp.Flag("no-sandbox", os.Getuid() == 0), chromedp.Flag("disable-crash-reporter", true))...)
+		chromedp.Flag("no-sandbox", os.Getuid() == 0), chromedp.Flag("disable-crash-reporter", true), chromedp.Flag("disable-features", off))...)
 	b := &browser{cancel: cancel}
 	b.ctx, _ = chromedp.NewContext(ctx) // ends with its parent
 	if err := chromedp.Listen(b.ctx, b.note); err != nil {
@@ -52,6 +61,12 @@ func openBrowser(c *client) (*browser, error) {
 		cancel()
 		return nil, err
 	}
+	version, err := chromedp.CallBrowser(b.ctx, cdpbrowser.GetVersion, cdp.Empty{})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	b.version = version.Product
 	at := c.base.JoinPath("admin")
 	for _, cookie := range c.http.Jar.Cookies(at) {
 		if _, err := chromedp.Call(b.ctx, network.SetCookie, network.SetCookieParams{Name: cookie.Name, Value: cookie.Value, URL: at.String()}); err != nil {
@@ -113,6 +128,7 @@ func (b *browser) until(is string) error {
 type memory struct {
 	script    float64 // V8's heap in use, with the backing storage of its objects
 	dom       float64 // Blink's heap in use: the DOM and the layout
+	heaps     float64 // both
 	tab       float64 // PSS of the renderer process that shows the page: the largest one
 	renderers float64 // PSS of all renderer processes
 	all       float64 // PSS of all processes
@@ -120,7 +136,7 @@ type memory struct {
 }
 
 func (m memory) max(o memory) memory {
-	return memory{max(m.script, o.script), max(m.dom, o.dom), max(m.tab, o.tab), max(m.renderers, o.renderers), max(m.all, o.all), max(m.processes, o.processes)}
+	return memory{max(m.script, o.script), max(m.dom, o.dom), max(m.heaps, o.heaps), max(m.tab, o.tab), max(m.renderers, o.renderers), max(m.all, o.all), max(m.processes, o.processes)}
 }
 
 // memory measures as the browser is, without collecting garbage.
@@ -130,6 +146,7 @@ func (b *browser) memory() (m memory, err error) {
 		return m, err
 	}
 	m.script, m.dom = (heap.UsedSize+heap.BackingStorageSize)/1e6, heap.EmbedderHeapUsedSize/1e6
+	m.heaps = m.script + m.dom
 	processes, err := chromedp.CallBrowser(b.ctx, systeminfo.GetProcessInfo, cdp.Empty{})
 	if err != nil {
 		return m, err

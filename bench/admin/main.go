@@ -108,15 +108,21 @@ func (p *plan) measure(dir string, w io.Writer) error {
 	if err := m.grid(c); err != nil {
 		return err
 	}
-	b, err := openBrowser(c)
+	for i, off := range []string{featuresOff, backCacheToo} {
+		if err := m.inBrowser(c, off, &m.scrolls[i]); err != nil {
+			return err
+		}
+	}
+	b, err := openBrowser(c, featuresOff)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	for _, step := range []func(*client, *browser, *site) error{m.scroll, m.weight, m.overview} {
-		if err := step(c, b, s); err != nil {
-			return err
-		}
+	if err := m.weight(c, b); err != nil {
+		return err
+	}
+	if err := m.overview(c, b, s); err != nil {
+		return err
 	}
 	m.report()
 	return fleet.Stop(s.Process, syscall.SIGTERM)

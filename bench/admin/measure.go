@@ -16,7 +16,7 @@ import (
 const isLive = `document.querySelectorAll(".uplot").length === 3 && document.getElementById("stale").textContent === ""`
 
 // weight measures what a browser without a cache loads for a page.
-func (m *measurements) weight(c *client, b *browser, _ *site) error {
+func (m *measurements) weight(c *client, b *browser) error {
 	if _, err := chromedp.Call(b.ctx, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true}); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (m *measurements) weight(c *client, b *browser, _ *site) error {
 			return fmt.Errorf("%s: %w", one.name, err)
 		}
 		*one.to = (b.bytes() - before) / 1000
-		fmt.Fprintf(m.w, "First load of %s without a cache, compressed, with headers: %.1f kB\n", one.name, *one.to)
+		fmt.Fprintf(m.w, "First load of %s without a cache, on the wire, with headers: %.1f kB\n", one.name, *one.to)
 	}
 	_, err := chromedp.Call(b.ctx, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: false})
 	return err
@@ -41,16 +41,36 @@ func (m *measurements) weight(c *client, b *browser, _ *site) error {
 // looks is after how many pages the memory is measured.
 const looks = 5
 
+// scrolled is what a browser used while it went through the pages of the grid.
+type scrolled struct {
+	most      memory
+	collected memory // after the last page and a garbage collection
+}
+
+// inBrowser scrolls in a new browser without some features.
+func (m *measurements) inBrowser(c *client, off string, to *scrolled) error {
+	b, err := openBrowser(c, off)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	with := "with its back/forward cache"
+	if off == backCacheToo {
+		with = "without its back/forward cache"
+	}
+	fmt.Fprintf(m.w, "%s, headless, one tab of 1280×900 pixels, %s, goes through %d pages; MB\n", b.version, with, m.plan.pages)
+	return m.scroll(c, b, to)
+}
+
 // scroll goes through the pages of the grid as a person does: to the end of one, and to the next.
-func (m *measurements) scroll(c *client, b *browser, _ *site) error {
-	fmt.Fprintf(m.w, "\nThe browser goes through %d pages; MB\n%-28s%10s%10s%10s%12s%11s%10s\n", m.plan.pages, "page", "V8 heap", "DOM heap", "tab PSS", "renderers", "processes", "all PSS")
+func (m *measurements) scroll(c *client, b *browser, to *scrolled) error {
+	fmt.Fprintf(m.w, "%-28s%10s%10s%10s%12s%11s%10s\n", "page", "V8 heap", "DOM heap", "tab PSS", "renderers", "processes", "all PSS")
 	row := func(name string) (memory, error) {
 		now, err := b.memory()
 		fmt.Fprintf(m.w, "%-28s%10.1f%10.1f%10.1f%12.1f%11d%10.1f\n", name, now.script, now.dom, now.tab, now.renderers, now.processes, now.all)
 		return now, err
 	}
-	var err error
-	if m.before, err = row("none: about:blank"); err != nil {
+	if _, err := row("none: about:blank"); err != nil {
 		return err
 	}
 	if err := b.visit(c.base.JoinPath(grid).String(), `document.querySelector("a[rel=next]")`); err != nil {
@@ -63,7 +83,7 @@ func (m *measurements) scroll(c *client, b *browser, _ *site) error {
 			if err != nil {
 				return err
 			}
-			m.memory = m.memory.max(now)
+			to.most = to.most.max(now)
 		}
 		if n == m.plan.pages {
 			break
@@ -77,10 +97,11 @@ func (m *measurements) scroll(c *client, b *browser, _ *site) error {
 	if err := b.collect(); err != nil {
 		return err
 	}
-	if m.collected, err = row(fmt.Sprintf("%d, garbage collected", m.plan.pages)); err != nil {
+	var err error
+	if to.collected, err = row(fmt.Sprintf("%d, garbage collected", m.plan.pages)); err != nil {
 		return err
 	}
-	fmt.Fprintf(m.w, "from the click to the next page, complete: p50 %.0f ms, p99 %.0f ms\n", millis(turns.Quantile(0.5)), millis(turns.Quantile(0.99)))
+	fmt.Fprintf(m.w, "from the click to the next page, complete: p50 %.0f ms, p99 %.0f ms\n\n", millis(turns.Quantile(0.5)), millis(turns.Quantile(0.99)))
 	return nil
 }
 
