@@ -110,6 +110,12 @@ bench-sessions: ## compare a site with new sessions on each engine and with SETE
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-sessions ./sessions && exec ../bin/bench-sessions $(ARGS)
 
+.PHONY: bench-admin
+bench-admin: ## measure the targets of the admin page with 1 M records and Chromium (ARGS=-h for more)
+	ci/servers
+	@mkdir -p bin
+	cd bench && go build -o ../bin/bench-admin ./admin && exec ../bin/bench-admin $(ARGS)
+
 .PHONY: bench-btree
 bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
 	cd bench && go run ./btree $(ARGS)

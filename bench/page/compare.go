@@ -18,6 +18,7 @@ const unsaid = "durability as in the raw output"
 
 // known are the benchmarks of the Makefile, and two files of other measurements.
 var known = map[string]about{
+	"admin":            {title: "The admin page", durability: "reads only; the records were on disk before they were acknowledged"},
 	"btree":            {title: "Ordered maps", durability: "in memory; nothing is stored"},
 	"cache":            {title: "Cached rows of PostgreSQL", durability: "reads only; the rows are durable in PostgreSQL", ours: []string{"memory", "disk"}},
 	"cache-burst":      {title: "Cached rows of PostgreSQL, a burst", durability: "reads only; the rows are durable in PostgreSQL", ours: []string{"memory", "disk"}},

@@ -21,6 +21,7 @@ const (
 	gridLimit   = 100 // records of a page
 	gridColumns = 7   // columns that a page has without being asked, besides the id
 	gridText    = 200 // bytes of a cell
+	gridShort   = 40  // bytes of a cell that is never cut to some lines, and so needs no element for that: a browser keeps many pages
 	gridWords   = 500 // words that the completion of filters offers before it leaves out fields of further collections
 )
 
@@ -102,6 +103,7 @@ type gridCell struct {
 	Name, Text, Link  string // Link leads to the record that it refers to
 	Null, Cut, Number bool
 	Editable, Time    bool
+	Short             bool   // it fits on few lines
 	List              string // of a select of several: its value as JSON
 }
 
@@ -311,6 +313,7 @@ func cellOf(k *schema.Compiled, r *record.Record, col gridColumn, past bool) gri
 	if isField && k.Fields[i].Many && !v.IsNull() {
 		cell.List, cell.Text = text, strings.Join(selectedOptions(v), ", ")
 	}
+	cell.Short = len(cell.Text) <= gridShort && !strings.Contains(cell.Text, "\n")
 	cell.Editable = col.Editable && !past && !r.Deleted && !cell.Cut
 	if isField && k.Fields[i].Type == schema.Reference && !v.IsNull() {
 		cell.Link = Prefix + recordPath(k.Fields[i].Collection, text)
