@@ -101,6 +101,9 @@ func (p *plan) measure(dir string, w io.Writer) error {
 		return err
 	}
 	m.loaded(time.Since(from), s)
+	if err := s.calm(); err != nil { // snapshots go on after the last record
+		return err
+	}
 	c, err := logIn(link)
 	if err != nil {
 		return err
@@ -165,4 +168,13 @@ func (s *site) ready() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("the server does not serve after %v", loadLimit)
+}
+
+// calm waits until the server does next to nothing, and says so if it does not.
+func (s *site) calm() error {
+	quiet, err := rig.Quiet([]int{s.PID()}, time.Minute)
+	if err == nil && !quiet {
+		fmt.Fprintln(os.Stderr, "admin: the server is still busy after a minute without a request")
+	}
+	return err
 }

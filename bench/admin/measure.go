@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/chromedp/cdproto/network"
@@ -119,8 +118,8 @@ func (m *measurements) overview(c *client, b *browser, s *site) error {
 	if err := b.visit("about:blank", "true"); err != nil {
 		return err
 	}
-	if quiet, err := rig.Quiet([]int{s.PID()}, time.Minute); err != nil || !quiet {
-		fmt.Fprintf(os.Stderr, "admin: the server is busy a minute after the last request: %v\n", err)
+	if err := s.calm(); err != nil {
+		return err
 	}
 	count := func() (float64, error) {
 		before, err1 := rig.CPUTime(s.PID())

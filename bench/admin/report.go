@@ -76,7 +76,7 @@ func (m *measurements) report() {
 		fmt.Fprintln(m.w, rig.AtMost(pages+"V8 heap, the most", got.most.script, 150, " MB"))
 		fmt.Fprintln(m.w, rig.AtMost(pages+"V8 and DOM heap, the most", got.most.heaps, 150, " MB"))
 		fmt.Fprintln(m.w, rig.AtMost(pages+"V8 and DOM heap, collected", got.collected.heaps, 150, " MB"))
-		fmt.Fprintln(m.w, rig.AtMost(pages+"PSS of the tab's process, the most", got.most.tab, 150, " MB"))
+		fmt.Fprintln(m.w, rig.AtMost(pages+"PSS of the tab, the most", got.most.tab, 150, " MB"))
 	}
 	fmt.Fprintln(m.w, rig.AtMost("the overview open, CPU of the server, of one core", m.open, 1, " %"))
 	fmt.Fprintln(m.w, rig.AtMost("first load of the overview, on the wire", m.firstLoad, 90, " kB"))
