@@ -398,7 +398,7 @@ func (a *Admin) changesLive(c *web.Context) error {
 		for {
 			sub, err := a.o.Feed.Subscribe(feed.Filter{Prefixes: [][]byte{{}}}, pos)
 			if err == nil {
-				pos, err = a.sendChanges(c, s, sub, &f, pos)
+				err = a.sendChanges(c, s, sub, &f)
 				sub.Close()
 			}
 			if !errors.Is(err, engine.ErrTruncated) {
@@ -421,7 +421,8 @@ type burst struct {
 }
 
 // sendChanges sends what a subscription delivers until one of them ends.
-func (a *Admin) sendChanges(c *web.Context, s *web.Events, sub *feed.Sub, f *changeFilter, pos engine.Position) (engine.Position, error) {
+func (a *Admin) sendChanges(c *web.Context, s *web.Events, sub *feed.Sub, f *changeFilter) error {
+	var pos engine.Position // of the newest change that was looked at
 	looks := maxChangeLooks
 	var b burst
 	take := func(ch engine.Change) {
@@ -441,10 +442,10 @@ func (a *Admin) sendChanges(c *web.Context, s *web.Events, sub *feed.Sub, f *cha
 	for checked := a.o.Now(); ; {
 		select {
 		case <-s.Context().Done():
-			return pos, nil
+			return nil
 		case ch, ok := <-sub.C:
 			if !ok {
-				return pos, sub.Err()
+				return sub.Err()
 			}
 			take(ch)
 			continue
@@ -453,13 +454,13 @@ func (a *Admin) sendChanges(c *web.Context, s *web.Events, sub *feed.Sub, f *cha
 		looks = maxChangeLooks
 		if now := a.o.Now(); now.Sub(checked) > sampleEvery {
 			if checked = now; !a.lookAgain(c) {
-				return pos, nil
+				return nil
 			}
 		}
 		if len(b.Changes) > 0 {
 			a.nameActors(s.Context(), b.Changes)
 			if err := s.SendJSON(web.Event{ID: position(pos), Name: "changes"}, b); err != nil {
-				return pos, err
+				return err
 			}
 			b = burst{}
 		}

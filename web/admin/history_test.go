@@ -133,7 +133,7 @@ func TestHistoryTrash(t *testing.T) {
 		}
 		return tx.Purge("notes", "one", 0)
 	})
-	c.get(path).expect(200, "was purged", "has no data any more").lacks("secret", "Go back to this revision")
+	c.get(path).expect(200, "was purged", "no longer has any data").lacks("secret", "Go back to this revision")
 	c.get("/admin/records/notes/history").expect(200, "purge").lacks("secret")
 	c.get("/admin/records/blank/history").expect(200, "keeps no history")
 	c.get("/admin/records/blank/one/history").expect(200, "keeps no history")

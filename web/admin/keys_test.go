@@ -150,7 +150,7 @@ func TestKeysEdit(t *testing.T) {
 	if page.keyRevision() != "0" {
 		t.Errorf("a new key has revision %s", page.keyRevision())
 	}
-	c.post("/admin/keys/one", "space", "0", "key64", key64("greeting"), "rev", "0", "value", "mine", "as", "text", "expiry", "never").expect(409, "Somebody has changed", "hello\nyou", "mine")
+	c.post("/admin/keys/one", "space", "0", "key64", key64("greeting"), "rev", "0", "value", "mine", "as", "text", "expiry", "never").expect(409, "This key has changed", "hello\nyou", "mine")
 	old := c.get("/admin/keys/one?key=greeting").expect(200).keyRevision()
 	putKeys(t, store, 0, "greeting", "theirs")
 	conflict := c.post("/admin/keys/one", "space", "0", "key64", key64("greeting"), "rev", old, "value", "mine", "as", "text", "expiry", "never").expect(409, "theirs", "mine")

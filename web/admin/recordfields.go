@@ -346,7 +346,7 @@ func fieldJSON(f *schema.Field, text string) ([]byte, error) {
 func jsonMergePatch(from, to []byte) ([]byte, error) {
 	var was, is map[string]json.RawMessage
 	if json.Unmarshal(from, &was) != nil || json.Unmarshal(to, &is) != nil || was == nil || is == nil {
-		return to, nil
+		return to, nil //nolint:nilerr // what is no object is replaced
 	}
 	patch := map[string]json.RawMessage{}
 	for name := range was {

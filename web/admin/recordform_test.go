@@ -86,7 +86,7 @@ func TestRecordConflict(t *testing.T) {
 		return all
 	}
 	c.post("/admin/records/orders/o000", with("1", "hers", "0", "from her")...).expect(200, "Saved.")
-	both := c.post("/admin/records/orders/o000", with("1", "his", "7", "")...).expect(409, "his", "hers", "Saved meanwhile", `value="2"`, `value="7"`, "from her", "Save over it", "anna@example.org has saved this record meanwhile")
+	both := c.post("/admin/records/orders/o000", with("1", "his", "7", "")...).expect(409, "his", "hers", "Saved meanwhile", `value="2"`, `value="7"`, "from her", "Save over it", "anna@example.org has saved this record in the meantime")
 	if n := strings.Count(both.Body, "Saved meanwhile:"); n != 1 {
 		t.Errorf("%d fields are in conflict:\n%s", n, both.Body)
 	}
@@ -112,7 +112,7 @@ func TestBulk(t *testing.T) {
 	if text, _ := shopOrder(t, db, "o005"); strings.Contains(text, "notes") {
 		t.Error("the dry run has changed", text)
 	}
-	c.post("/admin/records/orders/bulk/do", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "count >= 5", "known", "14").expect(409, "another one now")
+	c.post("/admin/records/orders/bulk/do", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "count >= 5", "known", "14").expect(409, "since the preview")
 	c.post("/admin/records/orders/bulk/do", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "count >= 5", "known", "15").expect(200, "Done.")
 	if text, _ := shopOrder(t, db, "o005"); !strings.Contains(text, `"notes":"x"`) || !strings.Contains(text, `"updated_by":"anna@example.org"`) {
 		t.Error(text)

@@ -210,7 +210,7 @@ func TestSchemaFails(t *testing.T) {
 	c := s.anna()
 	c.post("/admin/schema/legacy/up").expect(200, "Done.")
 	eventually.True(t, "the migration stops", func() bool { return strings.Contains(c.get("/admin/schema/legacy").Body, "stopped") })
-	c.get("/admin/schema").expect(200, "record l", "Nothing else has changed")
+	c.get("/admin/schema").expect(200, "record l", "No record is lost and requests continue")
 	c.get("/admin/schema/legacy").expect(200, "not complete", "Begin the work again")
 	c.get("/admin/schema.json").expect(200, `"failed":true`)
 	s.update(s.services.Records, func(tx *record.Tx) error {

@@ -214,7 +214,7 @@ func TestViewerHistory(t *testing.T) {
 	const path = "/admin/records/notes/one/history"
 	v.get(path+"?rev=1").expect(200, "Revision 1 of 2").lacks("Go back to", `action="/admin/records/notes/one/history/undo"`)
 	v.get("/admin/records/notes/history").expect(200, "update").lacks("Verify notes", "Undo what")
-	v.get(importPath).expect(200, "import nothing").lacks(`type="file"`)
+	v.get(importPath).expect(200, "Viewers cannot import").lacks(`type="file"`)
 	v.get("/admin/records/notes/export?format=csv").expect(200, "one,b")
 	v.post(path+"/undo", "rev", "2", "to", "2").expect(403, "change nothing")
 	v.post(path+"/revert", "rev", "2", "to", "1").expect(403)
