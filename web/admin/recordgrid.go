@@ -251,7 +251,8 @@ func columnsOf(k *schema.Compiled, s gridState) (all []gridColumn) {
 	known := allColumns(k)
 	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !slices.Contains(known, n) })
 	if len(names) == 0 {
-		names = append(slices.Clone(known[:min(gridColumns, len(known)-len(schema.Columns())+1)]), "updated")
+		fields := slices.Index(known, "rev") // the first that is not the program's
+		names = append(slices.Clone(known[:min(gridColumns, fields)]), "updated")
 	}
 	for _, name := range names {
 		all = append(all, columnOf(k, s, name))
@@ -334,9 +335,7 @@ func filterWords(tx *record.Tx, k *schema.Compiled) (all [][2]string) {
 	for _, col := range schema.Columns() {
 		all = append(all, [2]string{col.Name, string(col.Type)})
 	}
-	for _, v := range [][2]string{{"@now", "time"}, {"@today", "time"}, {"null", ""}, {"true", ""}, {"false", ""}, {"in", "in (1, 2)"}} {
-		all = append(all, v)
-	}
+	all = append(all, [][2]string{{"@now", "time"}, {"@today", "time"}, {"null", ""}, {"true", ""}, {"false", ""}, {"in", "in (1, 2)"}}...)
 	for _, f := range k.Fields {
 		if other, err := tx.Collection(f.Collection); f.Type == schema.Reference && err == nil && len(all) < gridWords {
 			add(f.Name+".", other)
