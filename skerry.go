@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/proc"
@@ -85,6 +86,9 @@ type Options struct {
 	// AdminPage says where the admin page is served, under the path /admin: "" on Admin, or, if there is neither that nor an
 	// application, on HTTP; AdminPageOnHTTP there and also beside the application; Off nowhere.
 	AdminPage string
+
+	// AdminHashing is the cost of the password hashes of the admin page's administrators; the zero value is auth's.
+	AdminHashing auth.Params
 
 	// AdminLink, if not nil, is called with the URL where the first administrator of the admin page can be set up, if there is
 	// none when this server begins to lead.

@@ -17,8 +17,10 @@ func TestAdminFromTheShell(t *testing.T) {
 	s.env = append(s.env, "ADMIN="+p.Admin, "APP="+p.HTTP)
 	expectPlay(t, s, filepath.Join("testdata", "site", "admin.txt"))
 	log := p.log()
-	if strings.Count(log, "a set-up link for the admin page was made") != 2 {
-		t.Errorf("the log says\n%s", log)
+	for _, who := range []string{"anna", "ben"} {
+		if !strings.Contains(log, "action=admin.invite subject="+who+"@example.org who=(operator)") {
+			t.Errorf("the log does not say that %s was invited:\n%s", who, log)
+		}
 	}
 	if links := regexp.MustCompile(`/admin/setup/[A-Z2-7]+`).FindAllString(log, -1); len(links) != 1 { // that of the first administrator
 		t.Errorf("the log has the links %q", links)

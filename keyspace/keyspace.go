@@ -49,12 +49,12 @@ func Prefixes() map[byte]string {
 // Spaces returns the owner of each of Skerry's own spaces, likewise.
 func Spaces() map[uint8]string {
 	return map[uint8]string{
-		AdminPage:      "web/admin",
-		Administrators: "web/admin",
-
 		Certificates: "web/acme",
 		Users:        "auth",
 		Sessions:     "session",
 		Once:         "kv",
+
+		AdminPage:      "web/admin",
+		Administrators: "web/admin",
 	}
 }

@@ -107,6 +107,9 @@ type Options struct {
 	// Hosts are more host names under which browsers may use the page; see web.Options.Hosts.
 	Hosts []string
 
+	// Hashing is the cost of the password hashes of administrators; the zero value is auth's.
+	Hashing auth.Params
+
 	// TrustedProxies are those of web.Options.
 	TrustedProxies []netip.Prefix
 
@@ -182,7 +185,7 @@ func New(o Options) (*Admin, error) {
 	if a.store, err = session.New(o.Store, session.Options{Namespace: sessionsNamespace}); err != nil {
 		return nil, err
 	}
-	if a.users, err = auth.New(o.Store, auth.Options{Space: keyspace.Administrators, Sessions: a.store, Issuer: "Skerry admin", MinPassword: minPassword}); err != nil {
+	if a.users, err = auth.New(o.Store, auth.Options{Space: keyspace.Administrators, Argon2: o.Hashing, Sessions: a.store, Issuer: "Skerry admin", MinPassword: minPassword}); err != nil {
 		return nil, err
 	}
 	if err := a.newApp(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine/embedded"
 )
@@ -23,6 +24,9 @@ const (
 	email    = "anna@example.org"
 	password = "correct horse battery"
 )
+
+// cheap is the cost of passwords in tests, which hash a thousand of them.
+var cheap = auth.Params{MemoryKiB: 64, Passes: 1}
 
 // world is a server with the admin page that runs until its test ends.
 type world struct {
@@ -49,6 +53,7 @@ func start(t *testing.T, o skerry.Options) *world {
 	})
 	links := make(chan string, 1)
 	o.HTTP, o.RESP, o.Admin, o.Logger, o.Build, o.Dir = "127.0.0.1:0", skerry.Off, "127.0.0.1:0", log, "test", w.dir
+	o.AdminHashing = cheap
 	o.AdminLink = func(u string) { links <- u }
 	if w.srv, err = skerry.Open(db, o); err != nil {
 		t.Fatal(err)

@@ -294,6 +294,9 @@ func (a *Admin) keepActor(ctx context.Context, actor string, one *changed, looks
 	one.Parts = slices.DeleteFunc(one.Parts, func(p changedPart) bool { return p.By != actor })
 }
 
+// ByUser reports whether By is a user of the application: administrators are named by their address.
+func (p changedPart) ByUser() bool { return !strings.Contains(p.By, "@") }
+
 // nameActors says of changes of records who made them, as far as their histories are kept.
 func (a *Admin) nameActors(ctx context.Context, all []changed) {
 	looks := maxChangeLooks

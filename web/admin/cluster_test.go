@@ -93,6 +93,7 @@ func (m *member) run(l net.Listener, join string) {
 	with := m.with
 	with.HTTP, with.RESP, with.Dir, with.Logger = skerry.Off, skerry.Off, m.dir, o.Logger
 	with.AdminListener, with.AdminLink = listen(m.t, m.admin), func(u string) { m.links <- u }
+	with.AdminHashing = cheap
 	if m.srv, err = skerry.Open(m.db, with); err != nil {
 		m.t.Fatal(err)
 	}

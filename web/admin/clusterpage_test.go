@@ -67,7 +67,7 @@ func startMembers(t *testing.T, n int) (w *world, nodes []*embedded.DB, stop fun
 	}
 	t.Cleanup(stop)
 	links := make(chan string, 1)
-	srv, err := skerry.Open(nodes[0], skerry.Options{HTTP: "127.0.0.1:0", RESP: skerry.Off, Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Build: "test", Dir: w.dir, AdminLink: func(u string) { links <- u }})
+	srv, err := skerry.Open(nodes[0], skerry.Options{HTTP: "127.0.0.1:0", RESP: skerry.Off, Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Build: "test", Dir: w.dir, AdminHashing: cheap, AdminLink: func(u string) { links <- u }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -141,6 +141,9 @@ func TestHistoryTrash(t *testing.T) {
 
 // TestHistoryHostile: values that are long, or want to be markup.
 func TestHistoryHostile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it asks for hundreds of pages")
+	}
 	t.Parallel()
 	w, db := notesServer(t)
 	c := w.anna()

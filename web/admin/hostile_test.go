@@ -323,6 +323,9 @@ func (h *hostiles) views(text string) []string {
 
 // TestHostile: whatever the data has, it is text on every page that shows it, and pages stay small.
 func TestHostile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it asks for hundreds of pages")
+	}
 	t.Parallel()
 	h := startHostile(t)
 	h.c = h.w.anna()

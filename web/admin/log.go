@@ -86,6 +86,11 @@ func logKey(l Line) []byte {
 	return key
 }
 
+// tellsOf reports whether l says that the action failed whose beginning is the line begun.
+func (l Line) tellsOf(begun Line) bool {
+	return l.Failed != "" && begun.Failed == "" && l.RequestID == begun.RequestID && l.Action == begun.Action && l.Subject == begun.Subject
+}
+
 func (a *Admin) addLog(g *web.Group) { g.Get("/log", a.logPage) }
 
 // logPage shows the newest lines, or those before a key.
@@ -110,8 +115,11 @@ func (a *Admin) logPage(c *web.Context) error {
 			if err := json.Unmarshal(it.Val, &l); err != nil {
 				return engine.Errorf(engine.CodeCorrupt, "a line of the log: %w", err)
 			}
-			lines = append(lines, l)
 			next = string(it.Key)
+			if n := len(lines); n > 0 && lines[n-1].tellsOf(l) {
+				continue // one line for an action that failed
+			}
+			lines = append(lines, l)
 		}
 		next = ""
 		return nil

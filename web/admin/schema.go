@@ -44,7 +44,7 @@ type stored struct {
 
 // catalog returns all collections with their migrations, by name. It reads descriptions, not records.
 func (a *Admin) catalog(ctx context.Context) ([]stored, error) {
-	described, err := a.o.Records.Collections(ctx, engine.Read{})
+	described, err := a.o.Records.Collections(ctx, engine.Read{Level: engine.Local})
 	if err != nil {
 		return nil, err
 	}

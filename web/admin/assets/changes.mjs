@@ -52,7 +52,7 @@ function item(p) {
 	if (op) li.append(" ", element("span", t(op), "hint"));
 	if (p.by) {
 		const by = element("span", `${t("by")} `, "hint");
-		by.append(link(p.by, `/admin/users/${encodeURIComponent(p.by)}`));
+		by.append(p.by.includes("@") ? p.by : link(p.by, `/admin/users/${encodeURIComponent(p.by)}`)); // administrators are named by address
 		li.append(" ", by);
 	}
 	return li;
