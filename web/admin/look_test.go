@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/npm"
 	"github.com/skerrydb/skerry/examples/browsertest"
 )
@@ -54,6 +55,22 @@ func axe(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// Do runs steps one after the other. A step whose element was just replaced, because the page was still changing to the next one,
+// is run again.
+func (c *tab) Do(steps ...chromedp.Action[chromedp.Void]) {
+	c.T.Helper()
+	for _, step := range steps {
+		var err error
+		eventually.Within(eventually.Limit, func() bool {
+			err = chromedp.Do(c.Context, step)
+			return err == nil || !strings.Contains(err.Error(), "Could not find node with given id")
+		})
+		if err != nil {
+			c.Fail(err)
+		}
+	}
 }
 
 // visit goes to a page.
