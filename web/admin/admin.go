@@ -117,12 +117,11 @@ type Options struct {
 	// none when this node begins to lead.
 	SetupLink func(path string)
 
-	Build   string // of the program
-	Dir     string // the data folder, "" if there is none
-	Version string
-	Ready   func() error
-	Logger  *slog.Logger
-	Now     func() time.Time // nil: time.Now
+	Build  string // of the program
+	Dir    string // the data folder, "" if there is none
+	Ready  func() error
+	Logger *slog.Logger
+	Now    func() time.Time // nil: time.Now
 }
 
 // Setting is one setting of the server, for people.
