@@ -20,7 +20,7 @@ import (
 const (
 	collection = "orders"
 	loadRows   = 1000 // records of one transaction
-	gridRows   = 100  // records of a page, as the page has it
+	gridRows   = 50   // records of a page, as the page has it
 	lots       = 100  // values of the field lot, which has no index
 )
 
