@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	gridLimit   = 50 // records of a page: Chromium needs 4 to 10 kB for the layout of each cell
+	gridLimit   = 50  // records of a page: Chromium needs 4 to 10 kB for the layout of each cell
 	gridColumns = 7   // columns that a page has without being asked, besides the id
 	gridText    = 200 // bytes of a cell
 	gridShort   = 40  // bytes of a cell that is never cut to some lines, and so needs no element for that: a browser keeps many pages
