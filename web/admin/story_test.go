@@ -84,7 +84,7 @@ func storyImport(c *tab) {
 func storyEdit(c *tab) {
 	c.T.Helper()
 	c.press(`main a[href="` + storyList + `"]`)
-	c.Until(`document.querySelectorAll("#grid tbody tr").length === 100 && document.readyState === "complete"`)
+	c.Until(`document.querySelectorAll("#grid tbody tr").length === 50 && document.readyState === "complete"`)
 	c.Do(chromedp.Focus(chromedp.CSS(`#filter`)), chromedp.KeyEvent("stars = 4321"), chromedp.KeyEvent(kb.Enter))
 	c.Until(`location.search.includes("4321") && document.querySelectorAll("#grid tbody tr").length === 1 && document.readyState === "complete"`)
 	c.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#grid [data-field=title]").focus(); undefined`), chromedp.KeyEvent(kb.Enter))
