@@ -79,28 +79,36 @@ func (c *tab) visit(path string) {
 	c.Do(chromedp.Navigate(c.w.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 }
 
-// looks fails for each flaw of the page at 360 and 1280 pixels, light and dark: scrolling sideways, and what axe-core finds. With
-// SKERRY_PICTURES it takes pictures.
+// sights are how looks looks at a page. Each scheme and each kind of layout is checked by axe-core once.
+var sights = []struct {
+	name   string // of pictures
+	width  int64
+	scheme string
+	axe    bool
+}{
+	{"phone", 360, "light", true}, {"phone", 360, "dark", false}, {"desktop", 1280, "light", false}, {"desktop", 1280, "dark", true}, {"4k", 3840, "light", false},
+}
+
+// looks fails for each flaw of the page on a phone, on a desktop and on a screen of 3840 pixels: scrolling sideways, and what
+// axe-core finds. With SKERRY_PICTURES it takes pictures.
 func (c *tab) looks(name string) {
 	c.T.Helper()
-	for _, width := range []int64{360, 1280} {
-		for _, scheme := range []string{"light", "dark"} {
-			if _, err := chromedp.Call(c.Context, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1, Mobile: width < 500}); err != nil {
-				c.T.Fatal(err)
-			}
-			if _, err := chromedp.Call(c.Context, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}); err != nil {
-				c.T.Fatal(err)
-			}
-			at := fmt.Sprintf("%s, %d pixels, %s", name, width, scheme)
-			if is := browsertest.Eval[int64](c.Tab, `document.documentElement.scrollWidth`); is > width {
-				c.T.Errorf("%s: it is %d pixels wide: %s", at, is, browsertest.Eval[string](c.Tab, `[...document.body.querySelectorAll("*")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll")).map((e) => e.outerHTML.slice(0, 100)).slice(0, 5).join("\n")`))
-			}
-			if (width == 360) == (scheme == "light") { // each width and each scheme once
-				c.check(at)
-			}
-			if os.Getenv("SKERRY_PICTURES") != "" {
-				c.Picture(strings.Join([]string{"admin", name, map[int64]string{360: "phone", 1280: "desktop"}[width], scheme}, "-"))
-			}
+	for _, s := range sights {
+		if _, err := chromedp.Call(c.Context, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: s.width, Height: 900, DeviceScaleFactor: 1, Mobile: s.width < 500}); err != nil {
+			c.T.Fatal(err)
+		}
+		if _, err := chromedp.Call(c.Context, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: s.scheme}}}); err != nil {
+			c.T.Fatal(err)
+		}
+		at := fmt.Sprintf("%s, %d pixels, %s", name, s.width, s.scheme)
+		if is := browsertest.Eval[int64](c.Tab, `document.documentElement.scrollWidth`); is > s.width {
+			c.T.Errorf("%s: it is %d pixels wide: %s", at, is, browsertest.Eval[string](c.Tab, `[...document.body.querySelectorAll("*")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll")).map((e) => e.outerHTML.slice(0, 100)).slice(0, 5).join("\n")`))
+		}
+		if s.axe {
+			c.check(at)
+		}
+		if os.Getenv("SKERRY_PICTURES") != "" {
+			c.Picture(strings.Join([]string{"admin", name, s.name, s.scheme}, "-"))
 		}
 	}
 }
