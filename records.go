@@ -97,7 +97,7 @@ func (s *Server) migrateRecords(ctx context.Context, db *record.DB) {
 				s.o.Logger.Info("collection migrated", "collection", m.Collection, "steps", fmt.Sprint(m.Steps))
 			}
 			return
-		case !engine.Retryable(err):
+		case !engine.Passes(err):
 			s.o.Logger.Warn("a collection is not stored as the program defines it; see `migrate status`", "err", err)
 			return
 		}

@@ -188,6 +188,13 @@ func Retryable(err error) bool {
 	return false
 }
 
+// Passes reports whether background work that failed with err goes on when it is repeated: the call may be tried again, or nobody knows
+// whether it was committed, as when the leader of a cluster is deposed. The work must look itself at what has been done. An engine that
+// is closed does not open again.
+func Passes(err error) bool {
+	return (Retryable(err) || errors.Is(err, ErrOutcomeUnknown)) && !errors.Is(err, ErrClosed)
+}
+
 // Sentinels for errors.Is.
 var (
 	ErrClosed             = &Error{Code: CodeClosed, Msg: "the engine is closed"}

@@ -3,7 +3,6 @@ package kv
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -29,7 +28,7 @@ func (s *Store) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil && (!engine.Retryable(err) || errors.Is(err, engine.ErrClosed)) {
+		if err != nil && !engine.Passes(err) {
 			return err
 		}
 		if more && err == nil {

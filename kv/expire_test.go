@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 )
@@ -120,6 +122,42 @@ func TestExpireWithoutViews(t *testing.T) {
 	}
 	if n := s.Expired(); n != 1 {
 		t.Errorf("%d keys have expired, want 1", n)
+	}
+}
+
+// unsure is an engine whose first transactions are committed, and then nobody knows.
+type unsure struct {
+	engine.Engine
+	left atomic.Int32
+}
+
+func (e *unsure) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	pos, err := e.Engine.Update(ctx, fn)
+	if err == nil && e.left.Add(-1) >= 0 {
+		return 0, engine.ErrOutcomeUnknown
+	}
+	return pos, err
+}
+
+// TestRunUnsure: a leader that is deposed while keys expire goes on when it has been elected again.
+func TestRunUnsure(t *testing.T) {
+	c := newClock()
+	eng := &unsure{Engine: openEngine(t, c)}
+	s, err := kv.New(eng, kv.Options{ExpireEvery: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s, 0, 10, kv.SetOptions{TTL: time.Second})
+	eng.left.Store(3)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	eventually.True(t, "three transactions of unknown outcome", func() bool { return eng.left.Load() <= 0 || len(ended) > 0 })
+	c.Add(2 * time.Second)
+	eventually.True(t, "the keys have expired", func() bool { return stored(t, eng, "k") == 0 || len(ended) > 0 })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("run: %v", err)
 	}
 }
 

@@ -79,7 +79,7 @@ func (c *catalog) at(now *catalog) *catalog {
 // giveUp notes that the work of a collection cannot go on because of err, if it is a conversion and err will not pass: the
 // server did not take what a step wrote.
 func (db *DB) giveUp(ctx context.Context, id uint32, err error) error {
-	if err == nil || ctx.Err() != nil || engine.Retryable(err) || errors.Is(err, engine.ErrClosed) {
+	if err == nil || ctx.Err() != nil || engine.Passes(err) || errors.Is(err, engine.ErrClosed) {
 		return err
 	}
 	failed := false

@@ -181,7 +181,7 @@ func (db *DB) runHooks(ctx context.Context) error {
 			for more := db.leads(); more && ctx.Err() == nil; {
 				var err error
 				more, pos, err = db.runHook(ctx, h)
-				if err != nil && ctx.Err() == nil && (!engine.Retryable(err) || errors.Is(err, engine.ErrClosed)) {
+				if err != nil && ctx.Err() == nil && !engine.Passes(err) {
 					return err
 				}
 				more = more && err == nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,6 +87,48 @@ func (s *heard) all() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.ids)
+}
+
+// unsure is an engine whose transactions are committed, and then, for the next of them, nobody knows.
+type unsure struct {
+	engine.Engine
+	next atomic.Int32
+}
+
+func (e *unsure) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	pos, err := e.Engine.Update(ctx, fn)
+	if err == nil && e.next.Add(-1) >= 0 {
+		return 0, engine.ErrOutcomeUnknown
+	}
+	return pos, err
+}
+
+// TestRunUnsure: background work goes on after a transaction of unknown outcome, as when the leader is deposed.
+func TestRunUnsure(t *testing.T) {
+	eng := &unsure{Engine: recordengine.Open(t, recordengine.Options{Memory: true})}
+	db, err := record.Open(eng, record.Options{})
+	must(t, err)
+	must(t, db.Define(blog()[0]))
+	var got heard
+	must(t, db.After("mail", "users", func(_ context.Context, c *record.Committed) error {
+		got.add(c.ID)
+		return nil
+	}))
+	do(t, db, func(tx *record.Tx) error { return ignore(tx.Create("users", "u", []byte(`{"name":"U"}`))) })
+	eng.next.Store(5)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- db.Run(ctx) }()
+	eventually.True(t, "five transactions of unknown outcome", func() bool { return eng.next.Load() <= 0 || len(ended) > 0 })
+	do(t, db, func(tx *record.Tx) error { return ignore(tx.Create("users", "v", []byte(`{"name":"V"}`))) })
+	eventually.True(t, "a call for the last change", func() bool {
+		all := got.all()
+		return len(all) > 0 && all[len(all)-1] == "users/2" || len(ended) > 0
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("run: %v", err)
+	}
 }
 
 // TestAfter: each change is seen once and in order; one that fails is seen again, and none is skipped by a restart.

@@ -462,7 +462,7 @@ func (db *DB) work(ctx context.Context) error {
 			if more, err = db.workStep(ctx); err == nil && !more {
 				more, err = db.trimStep(ctx)
 			}
-			if err != nil && ctx.Err() == nil && (!engine.Retryable(err) || errors.Is(err, engine.ErrClosed)) {
+			if err != nil && ctx.Err() == nil && !engine.Passes(err) {
 				return err
 			}
 			more = more && err == nil
@@ -485,7 +485,7 @@ func (db *DB) workStep(ctx context.Context) (more bool, err error) {
 		return err
 	})
 	for _, id := range pending {
-		if err != nil && !engine.Retryable(err) {
+		if err != nil && !engine.Passes(err) {
 			return false, err
 		}
 		_, err1 := db.eng.Update(ctx, func(tx engine.Tx) error {

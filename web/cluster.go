@@ -89,7 +89,7 @@ func (l *cluster) await(x *exchange, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), l.behind)
 	defer cancel()
 	_, err = l.eng.View(ctx, engine.Read{Level: engine.Local, AtLeast: engine.Position(pos)}, func(engine.Tx) error { return nil })
-	if errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil {
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, engine.ErrNotLeader) && r.Context().Err() == nil {
 		// Clear the cookie: the position may belong to data that no longer exists.
 		x.setPosition("", -1)
 		return engine.Errorf(engine.CodePositionTimeout, "this node is behind what you wrote elsewhere by more than %v", l.behind)

@@ -39,6 +39,8 @@ type exchange struct {
 	wrote    bool  // the request may have written: the response has the position
 	personal bool  // the response depends on the user: the session or the key was read
 
+	unconfirmed bool // the session may have ended on another node: see Options.LocalSessions
+
 	silent bool // a handler without a response was logged
 
 	given http.Header // of the response, before the application added any
@@ -262,7 +264,9 @@ func (x *exchange) setRequestID(id string) {
 // before prepares a request for the handler of its route. It forwards requests that write to the leader, waits
 // for what the browser wrote on other nodes, and loads the session.
 func (x *exchange) before(r *http.Request) error {
-	if x.app.cluster != nil && !x.route.local {
+	may := x.app.o.LocalSessions
+	x.unconfirmed = may != nil && reads(r) && may(r)
+	if x.app.cluster != nil && !x.route.local && !x.unconfirmed {
 		if err := x.app.cluster.before(x, r); err != nil {
 			return err
 		}

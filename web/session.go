@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/netip"
 	"time"
@@ -76,7 +77,10 @@ func (x *exchange) loadSession(r *http.Request) error {
 // without a user, this node's own state is enough; before has already waited for what this browser has
 // written.
 func (x *exchange) loadFrom(r *http.Request, st *session.Store, token string) (*session.Session, error) {
-	if x.app.cluster != nil {
+	read := engine.Read{}
+	if x.unconfirmed {
+		read = engine.Read{Level: engine.Local, MaxStale: math.MaxInt64}
+	} else if x.app.cluster != nil {
 		s, err := st.Load(r.Context(), token, engine.Read{Level: engine.Local})
 		if errors.Is(err, session.ErrNoSession) {
 			return nil, nil
@@ -84,7 +88,7 @@ func (x *exchange) loadFrom(r *http.Request, st *session.Store, token string) (*
 			return s, err
 		}
 	}
-	s, err := st.Load(r.Context(), token, engine.Read{})
+	s, err := st.Load(r.Context(), token, read)
 	if errors.Is(err, session.ErrNoSession) {
 		return nil, nil
 	}
@@ -99,7 +103,7 @@ func (x *exchange) saveSession() error {
 // keep writes the request's changes to a session of st, and sends the browser the cookie c, whose name and
 // domain are already set. loaded reports whether the browser already has one.
 func (x *exchange) keep(s *session.Session, loaded bool, st *session.Store, c http.Cookie) error {
-	if !s.NeedsSave() {
+	if !s.NeedsSave() || x.unconfirmed && !s.Changed() {
 		x.setCookie("", loaded && !s.Stored(), st, c)
 		return nil
 	}

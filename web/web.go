@@ -76,6 +76,10 @@ type Options struct {
 	// a second application on the same cluster. "" is the constant NodeProtocol.
 	NodeProtocol string
 
+	// LocalSessions reports whether a request that only reads may use a session as this node knows it, which may have ended on another
+	// node: for pages that people need while no node leads. Nil: none may.
+	LocalSessions func(r *http.Request) bool
+
 	// LoopbackCookies allows cookies over plain HTTP for requests from this machine to a loopback address or localhost.
 	LoopbackCookies bool
 

@@ -278,8 +278,13 @@ func (a *Account) RequireUser() web.Middleware { return web.RequireUser(a.LoginP
 // User returns a function for web.Options.User: it finds users by the ids in
 // sessions. A deleted or disabled user is engine.ErrNotFound.
 func User(users *auth.Auth) func(ctx context.Context, id string) (web.User, error) {
+	return UserAt(users, func() engine.Read { return engine.Read{Level: engine.Local} })
+}
+
+// UserAt is User that reads as read says.
+func UserAt(users *auth.Auth, read func() engine.Read) func(ctx context.Context, id string) (web.User, error) {
 	return func(ctx context.Context, id string) (web.User, error) {
-		u, err := users.Get(ctx, engine.Read{Level: engine.Local}, id)
+		u, err := users.Get(ctx, read(), id)
 		if err != nil {
 			return web.User{}, err
 		}

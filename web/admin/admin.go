@@ -217,8 +217,8 @@ func (a *Admin) newApp() error {
 		return err
 	}
 	a.app, err = web.New(web.Options{
-		Name: name, Views: views, Assets: assets, Sessions: a.store, Engine: a.o.Engine, Cluster: a.o.Cluster, NodeProtocol: NodeProtocol,
-		User: account.User(a.users), LoopbackCookies: true, TrustedProxies: a.o.TrustedProxies, Headers: web.Headers{CSP: policy, ReferrerPolicy: "no-referrer"}, MaxBody: maxBody, Logger: a.o.Logger,
+		Name: name, Views: views, Assets: assets, Sessions: a.store, Engine: a.o.Engine, Cluster: a.o.Cluster, NodeProtocol: NodeProtocol, LocalSessions: a.alone,
+		User: account.UserAt(a.users, a.administrators), LoopbackCookies: true, TrustedProxies: a.o.TrustedProxies, Headers: web.Headers{CSP: policy, ReferrerPolicy: "no-referrer"}, MaxBody: maxBody, Logger: a.o.Logger,
 	})
 	if err != nil {
 		return err

@@ -117,6 +117,23 @@ func TestClusterPage(t *testing.T) {
 	c.get("/admin/log").expect(200, "cluster.handover")
 }
 
+// TestWithoutMajority: only the pages that say what to do can be loaded, by somebody who was logged in.
+func TestWithoutMajority(t *testing.T) {
+	t.Parallel()
+	w, nodes, stop := startMembers(t, 3)
+	anna := w.anna()
+	stop()
+	eventually.True(t, "nobody leads", func() bool { return nodes[0].Cluster().State().Leader == 0 })
+	anna.get("/admin/overview").expect(200, "Nothing that was acknowledged is lost")
+	anna.get("/admin/cluster").expect(200, "Nothing that was acknowledged is lost")
+	anna.get("/admin/records").expect(503, "“Overview” and “Cluster” work").lacks(email)
+	stranger := w.client()
+	for _, path := range []string{"/admin/overview", "/admin/cluster"} {
+		stranger.get(path).lacks("Nothing that was acknowledged is lost")
+	}
+	anna.post("/admin/cluster/handover").expect(503)
+}
+
 // TestLooksCluster looks at a cluster that is well, and at the open page when the majority is lost.
 func TestLooksCluster(t *testing.T) {
 	t.Parallel()

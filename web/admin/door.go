@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"strings"
 
@@ -55,7 +56,7 @@ func (a *Admin) private(next http.Handler) http.Handler {
 		if err != nil {
 			return err
 		}
-		u, err := a.users.Get(c, engine.Read{Level: engine.Local}, who.ID)
+		u, err := a.users.Get(c, a.administrators(), who.ID)
 		if err != nil {
 			return err
 		}
@@ -73,6 +74,29 @@ func (a *Admin) private(next http.Handler) http.Handler {
 		next.ServeHTTP(c.Writer, c.Request.WithContext(context.WithValue(c.Request.Context(), personKey{}, u)))
 		return nil
 	}))
+}
+
+// leaderless reports whether this is a node of a cluster in which no node leads.
+func (a *Admin) leaderless() bool { return a.o.Cluster != nil && a.o.Cluster.State().Leader == 0 }
+
+// alone reports whether no node leads and a request is for one of the pages that are shown nevertheless: those that say what is wrong
+// with the cluster, and what to do. They show no data, so the worst is that somebody sees them whose session has just ended.
+func (a *Admin) alone(r *http.Request) bool {
+	switch r.URL.Path {
+	case Prefix + "/overview", Prefix + "/cluster", Prefix + "/cluster/live":
+		return a.leaderless()
+	}
+	return false
+}
+
+// administrators is how accounts of administrators are read. While no node leads, only alone and open streams let
+// anybody in, and what this node knows has to do.
+func (a *Admin) administrators() engine.Read {
+	r := engine.Read{Level: engine.Local}
+	if a.leaderless() {
+		r.MaxStale = math.MaxInt64
+	}
+	return r
 }
 
 // superadmin lets only superadmins through, for pages that show what viewers must not see.
