@@ -12,8 +12,8 @@ type counts struct {
 	calls, errors, panics, replays atomic.Uint64
 
 	timeFrom atomic.Uint64 // the number of the next run to time
-	timed    atomic.Uint64 // the number of the last one that was timed
-	timedAt  atomic.Int64  // when that began
+	looked   atomic.Uint64 // the number of the run that last looked how busy the procedure is
+	lookedAt atomic.Int64  // when that began
 
 	took [tookBuckets + 1]atomic.Uint64 // the last bucket is above all bounds
 	sum  atomic.Int64                   // nanoseconds of the runs in took
@@ -27,8 +27,8 @@ const (
 	// maxShards is the maximum number of shards of a procedure.
 	maxShards = 32
 
-	// Two looks at the clock cost a fifth of a call that does nothing. Where runs begin less than dense apart, one of
-	// timeEach is timed.
+	// Two looks at the clock cost a fifth of a call that does nothing. Where timeEach runs begin less than dense apart on
+	// average, one of the next timeEach is timed, and so on.
 	dense    = 100 * time.Microsecond
 	timeEach = 16
 )
@@ -65,14 +65,15 @@ func (c *counts) begin(s *Set) time.Duration {
 		return untimed
 	}
 	now := time.Since(s.since)
-	gap, runs := now-time.Duration(c.timedAt.Load()), n-c.timed.Load()
-	c.timedAt.Store(int64(now))
-	c.timed.Store(n)
-	if gap < time.Duration(runs)*dense {
-		c.timeFrom.Store(n + timeEach)
-	} else {
-		c.timeFrom.Store(n + 1)
+	runs := n - c.looked.Load()
+	if runs < timeEach {
+		return now
 	}
+	if now-time.Duration(c.lookedAt.Load()) < time.Duration(runs)*dense {
+		c.timeFrom.Store(n + timeEach)
+	}
+	c.looked.Store(n)
+	c.lookedAt.Store(int64(now))
 	return now
 }
 

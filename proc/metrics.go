@@ -26,8 +26,8 @@ type Stat struct {
 
 	// Took has the run times in seconds: from when the function began in its transaction until it returned, with the look for
 	// a remembered answer and its storage if the call has a key. The waits before the transaction and for its durability are
-	// not in it, nor is writing the result. All runs are in it, except that of runs that begin less than 100 µs apart one
-	// of 16 is.
+	// not in it, nor is writing the result. All runs are in it, except that of those that begin less than 100 µs
+	// apart on average one of 16 is.
 	Took engine.Histogram
 }
 
