@@ -182,7 +182,7 @@ func New(o Options) (*Admin, error) {
 	a := &Admin{o: o, started: o.Now()}
 	a.samples = newSampler(a)
 	if o.Procedures != nil {
-		a.procs = &procMeter{set: o.Procedures, now: o.Now}
+		a.procs = newProcMeter(o.Procedures, o.Now)
 	}
 	var err error
 	if a.store, err = session.New(o.Store, session.Options{Namespace: sessionsNamespace}); err != nil {

@@ -32,6 +32,12 @@ type procMeter struct {
 	kept []procMark  // one a minute, the oldest first; the first is about procWindow old
 }
 
+func newProcMeter(set *proc.Set, now func() time.Time) *procMeter {
+	m := &procMeter{set: set, now: now}
+	m.sample()
+	return m
+}
+
 // read returns what procedures have counted. Those without calls have no histogram: they take up little memory then.
 func (m *procMeter) read() procMark {
 	mark := procMark{at: m.now()}
@@ -58,7 +64,7 @@ func (m *procMeter) sample() {
 	}
 }
 
-// before returns the marks that rates and recent numbers are counted from at a time. A mark without a time is of no use yet.
+// before returns the marks that rates and recent numbers are counted from at a time. For rates there is none in the first moment.
 func (m *procMeter) before(now time.Time) (rate, recent procMark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,10 +73,7 @@ func (m *procMeter) before(now time.Time) (rate, recent procMark) {
 			rate = mark
 		}
 	}
-	if len(m.kept) > 0 {
-		recent = m.kept[0]
-	}
-	return rate, recent
+	return rate, m.kept[0]
 }
 
 // procNumbers are the numbers of one procedure on this node.
@@ -84,21 +87,14 @@ type procNumbers struct {
 func (m *procMeter) numbers() (all []procNumbers, recent time.Duration) {
 	now := m.read()
 	rateFrom, recentFrom := m.before(now.at)
-	recent = now.at.Sub(recentFrom.at)
-	if recentFrom.at.IsZero() {
-		recent = 0
-	}
 	for i, st := range now.stats {
-		n := procNumbers{Total: st, Recent: st}
-		if recentFrom.stats != nil {
-			n.Recent = procSince(st, recentFrom.stats[i])
-		}
+		n := procNumbers{Total: st, Recent: procSince(st, recentFrom.stats[i])}
 		if rateFrom.stats != nil {
 			n.Rate = float64(procSince(st, rateFrom.stats[i]).Calls) / now.at.Sub(rateFrom.at).Seconds()
 		}
 		all = append(all, n)
 	}
-	return all, recent
+	return all, now.at.Sub(recentFrom.at)
 }
 
 // procSince returns what a procedure has counted between two Stats of it.
