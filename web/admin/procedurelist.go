@@ -70,7 +70,7 @@ func procOrders() map[string]func(x, y procedureLine) int {
 func (a *Admin) procColumns(sort, find string) []procColumn {
 	all := []procColumn{
 		{Key: "name", Title: a.text("Name")}, {Key: "rate", Title: a.text("Per second")}, {Key: "p50", Title: "p50", Recent: true},
-		{Key: "p99", Title: "p99", Recent: true}, {Key: "errors", Title: a.text("Failed"), Recent: true}, {Key: "panics", Title: a.text("Panics")},
+		{Key: "p99", Title: "p99", Recent: true}, {Key: "errors", Title: a.text("Errors"), Recent: true}, {Key: "panics", Title: a.text("Panics")},
 	}
 	for i := range all {
 		col := &all[i]
@@ -183,7 +183,7 @@ func (a *Admin) procedures(c *web.Context) error {
 	page, _ := strconv.Atoi(c.Query("page").String()) // malformed: the first one
 	page = max(0, min(page-1, (len(lines)-1)/proceduresPage))
 	locals := web.Locals{
-		"title": a.text("Procedures"), "find": find, "sort": sort, "totals": a.procTotals(all), "columns": a.procColumns(sort, find), "recent": a.lasting(recent),
+		"title": a.text("Procedures"), "find": find, "sort": sort, "totals": a.procTotals(all), "columns": a.procColumns(sort, find), "recent": a.recently(recent),
 		"count": len(all), "found": len(lines), "before": "", "after": "", "cluster": a.o.Cluster != nil,
 	}
 	if page > 0 {
@@ -200,16 +200,16 @@ func (a *Admin) procedures(c *web.Context) error {
 		}
 		lines[i].Text, lines[i].ReadOnly, lines[i].Args, lines[i].Result = s.Text, s.ReadOnly, procArgsText(s.Args), procTypeText(s.Result, 0)
 	}
-	locals["lines"], locals["first"] = lines, page*proceduresPage+1
+	locals["lines"], locals["first"], locals["last"] = lines, page*proceduresPage+1, page*proceduresPage+len(lines)
 	return a.show(c, http.StatusOK, "procedures", locals)
 }
 
-// lasting formats how long something has lasted.
-func (a *Admin) lasting(d time.Duration) string {
+// recently says how long "recent" is.
+func (a *Admin) recently(d time.Duration) string {
 	if d < 2*time.Minute {
-		return a.text("%d s", int(d/time.Second))
+		return a.text("last %d s", int(d/time.Second))
 	}
-	return a.text("%d min", int(d/time.Minute))
+	return a.text("last %d min", int(d/time.Minute))
 }
 
 // procNews are what has changed in the list: all numbers are texts as the list shows them.
@@ -229,7 +229,7 @@ func (a *Admin) proceduresLive(c *web.Context) error {
 		for {
 			_, next := a.samples.all()
 			all, recent := a.procs.numbers()
-			news := procNews{a.procTotals(all), a.lasting(recent), map[string]procShown{}}
+			news := procNews{a.procTotals(all), a.recently(recent), map[string]procShown{}}
 			for _, l := range procedureLines(all, find, "name") {
 				if was, ok := shown[l.Name]; !ok || was != l.procShown {
 					news.Lines[l.Name], shown[l.Name] = l.procShown, l.procShown

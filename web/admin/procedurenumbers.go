@@ -21,7 +21,7 @@ func (a *Admin) addNumbers(locals web.Locals, name string) {
 	for _, n := range all {
 		if n.Total.Name == name {
 			locals["rate"], locals["facts"], locals["bars"] = rateText(n.Rate), a.procFacts(n), procBars(n.Total)
-			locals["recent"], locals["fails"], locals["timed"] = a.lasting(recent), n.Recent.Errors > 0, n.Total.Took.Count
+			locals["recent"], locals["fails"], locals["timed"] = a.recently(recent), n.Recent.Errors > 0, n.Total.Took.Count
 		}
 	}
 }
@@ -35,7 +35,7 @@ func (a *Admin) procFacts(n procNumbers) []procFact {
 	}
 	return []procFact{
 		fact(a.text("Calls"), func(st proc.Stat) string { return numberText(st.Calls) }),
-		fact(a.text("Failed"), errorsText),
+		fact(a.text("Errors"), errorsText),
 		fact(a.text("Panics"), func(st proc.Stat) string { return numberText(st.Panics) }),
 		fact(a.text("Remembered answers"), func(st proc.Stat) string { return numberText(st.Replays) }),
 		fact("p50", quantile(0.5)),

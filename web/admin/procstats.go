@@ -27,7 +27,7 @@ type procMeter struct {
 	set *proc.Set
 	now func() time.Time
 
-	mu   sync.Mutex  // guards the fields below
+	mu   sync.Mutex  // guards the fields below, of which last[1] and kept[0] are never missing
 	last [2]procMark // the newest samples, the older one first
 	kept []procMark  // one a minute, the oldest first; the first is about procWindow old
 }
