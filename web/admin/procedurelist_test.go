@@ -69,7 +69,7 @@ func TestProcedureNumbers(t *testing.T) {
 		}
 	}
 	c.get("/admin/procedures?find=mo&sort=-p99").expect(200, `href="?find=mo&amp;sort=p99"`, `name="sort" value="-p99"`, "1 to 1 of 1<").lacks(`data-name="many"`)
-	c.get("/admin/procedures/move").expect(200, "errors</span></h1>", "<svg", `<th scope="row">Errors</th><td class="number">1 (25 %)</td><td class="number">1 (25 %)</td>`, "4 runs were timed")
+	c.get("/admin/procedures/move").expect(200, "errors</span></h1>", "<svg", `<th scope="row">Errors</th><td class="number">1 (25 %)</td><td class="number">1 (25 %)</td>`, "4 of the runs were timed")
 	c.get("/admin/overview").expect(200)
 	if text := w.metrics(); !strings.Contains(text, `skerry_proc_errors_total{procedure="move"} 1`) || !strings.Contains(text, `skerry_proc_run_seconds_count{procedure="move"} 4`) {
 		t.Errorf("/metrics lacks the procedure")

@@ -21,6 +21,7 @@ func (a *Admin) addNumbers(locals web.Locals, name string) {
 	for _, n := range all {
 		if n.Total.Name == name {
 			locals["rate"], locals["facts"], locals["bars"] = rateText(n.Rate), a.procFacts(n), procBars(n.Total)
+			locals["read"] = a.o.Now().UnixMilli() // another address each time: to the same one, a browser would only scroll
 			locals["recent"], locals["fails"], locals["timed"] = a.recently(recent), n.Recent.Errors > 0, n.Total.Took.Count
 		}
 	}
@@ -37,7 +38,7 @@ func (a *Admin) procFacts(n procNumbers) []procFact {
 		fact(a.text("Calls"), func(st proc.Stat) string { return numberText(st.Calls) }),
 		fact(a.text("Errors"), errorsText),
 		fact(a.text("Panics"), func(st proc.Stat) string { return numberText(st.Panics) }),
-		fact(a.text("Remembered answers"), func(st proc.Stat) string { return numberText(st.Replays) }),
+		fact(a.text("Replays"), func(st proc.Stat) string { return numberText(st.Replays) }),
 		fact("p50", quantile(0.5)),
 		fact("p99", quantile(0.99)),
 		fact(a.text("Average run time"), func(st proc.Stat) string {
