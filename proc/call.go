@@ -88,7 +88,7 @@ func (c *Call) JSON(body []byte) error { return c.proc.decodeJSON(c.frame.in(), 
 func (c *Call) Run(tx engine.Tx) error {
 	c.once.forget()
 	c.wrote = false
-	return c.set.protect(tx, c.proc.definition, func(t *Tx) error {
+	return c.set.protect(tx, c.proc, func(t *Tx) error {
 		defer func() { c.wrote = t.wrote }()
 		if len(c.once.key) > 0 && !c.ReadOnly() {
 			return c.runOnce(t)

@@ -94,7 +94,9 @@ func (c *Call) runOnce(t *Tx) error {
 	case ok && was.Sum != c.once.sum:
 		return engine.Errorf(engine.CodeKeyReused, "the key was used before with another procedure or other arguments; nothing was written")
 	case ok:
-		return c.recall(was.Answer)
+		err := c.recall(was.Answer)
+		t.replayed = err == nil
+		return err
 	}
 	sp := t.savepoint()
 	err = t.outcome(c.frame.run(t))
@@ -107,6 +109,7 @@ func (c *Call) runOnce(t *Tx) error {
 	case !isVerdict(err) || t.rollback(sp) != nil:
 		return err
 	default:
+		t.verdict = true
 		c.once.verdict = verdictOf(err)
 		c.once.answer = appendError(c.once.answer[:0], c.once.verdict)
 	}

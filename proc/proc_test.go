@@ -254,7 +254,7 @@ func TestNilErrorOfProcedure(t *testing.T) {
 func metrics(s *proc.Set) map[string]float64 {
 	m := map[string]float64{}
 	for f := range s.Metrics() {
-		m[f.Name] = f.Value
+		m[f.Name] += f.Value
 	}
 	for range s.Metrics() {
 		break

@@ -6,21 +6,25 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// take returns a Tx for a call of def in tx.
-func (s *Set) take(tx engine.Tx, def *definition) *Tx {
-	t := s.txs.Get().(*Tx)
+// take returns a Tx for a call of p in tx.
+func (s *Set) take(tx engine.Tx, p *procedure) *Tx {
+	t, def := s.txs.Get().(*Tx), p.definition
 	t.tx, t.def, t.depth, t.readOnly, t.wrote, t.half, t.bad = tx, def, 1, def.schema.ReadOnly, false, nil, nil
 	if t.what.Load() != def {
 		t.what.Store(def)
 	}
 	t.seq += 2
 	t.run.Store(t.seq)
+	t.counts = p.shard(t.shard)
+	t.began = t.counts.begin(s)
 	return t
 }
 
 // release ends t and recycles it.
 func (t *Tx) release(failed bool) {
+	t.counts.end(t.set, t.began, failed || t.verdict, t.replayed)
 	t.run.Store(t.seq + 1)
+	t.verdict, t.replayed = false, false
 	t.tx, t.def, t.half, t.bad, t.seeded = nil, nil, nil, nil, false
 	for i := range t.spaces {
 		if s := &t.spaces[i]; s.bound {
@@ -31,16 +35,12 @@ func (t *Tx) release(failed bool) {
 	if len(t.spaces) > keepSpaces {
 		t.spaces = nil
 	}
-	t.counts.calls.Add(1)
-	if failed {
-		t.counts.errors.Add(1)
-	}
 	t.set.txs.Put(t)
 }
 
-// protect runs fn in tx as a call of def. It converts a panic to an error.
-func (s *Set) protect(tx engine.Tx, def *definition, fn func(t *Tx) error) (err error) {
-	t := s.take(tx, def)
+// protect runs fn in tx as a call of p. It converts a panic to an error.
+func (s *Set) protect(tx engine.Tx, p *procedure, fn func(t *Tx) error) (err error) {
+	t := s.take(tx, p)
 	returned := false
 	defer func() {
 		if !returned {

@@ -87,15 +87,17 @@ type Set struct {
 	made    int
 	pruneAt int
 
-	counts        [counterShards]counters
+	since         time.Time // of run times
+	shards        int       // of the counts of each procedure
 	slow, stopped atomic.Uint64
 }
 
-// procedure is a procedure of a Set, with a pool of Calls.
+// procedure is a procedure of a Set, with a pool of Calls and its numbers.
 type procedure struct {
 	*definition
 	calls   sync.Pool
-	badHint atomic.Bool // its hint has panicked
+	badHint atomic.Bool              // its hint has panicked
+	counts  []atomic.Pointer[counts] // by shard; nil: nothing is counted there yet
 }
 
 // New returns a Set. The error names what is invalid about a procedure, or what eng does
@@ -110,7 +112,7 @@ func New(eng engine.Engine, o Options, procedures ...Procedure) (*Set, error) {
 	if len(procedures) > MaxProcedures {
 		return nil, engine.Errorf(engine.CodeLimit, "%d procedures are over the limit of %d", len(procedures), MaxProcedures)
 	}
-	s := &Set{eng: eng, o: o, procs: make(map[string]*procedure, len(procedures))}
+	s := &Set{eng: eng, o: o, procs: make(map[string]*procedure, len(procedures)), since: time.Now(), shards: shards()}
 	s.txs.New = s.newTx
 	for i, p := range procedures {
 		d := definitionOf(p)
@@ -124,7 +126,7 @@ func New(eng engine.Engine, o Options, procedures ...Procedure) (*Set, error) {
 		case s.procs[name] != nil:
 			return nil, engine.Errorf(engine.CodeInvalid, "two procedures are named %s", name)
 		}
-		q := &procedure{definition: d}
+		q := &procedure{definition: d, counts: make([]atomic.Pointer[counts], s.shards)}
 		q.calls.New = func() any { return &Call{set: s, proc: q, frame: d.frame()} }
 		s.procs[name] = q
 		s.names = append(s.names, name)

@@ -33,7 +33,12 @@ type Tx struct {
 	what atomic.Pointer[definition]
 	seen seen // guarded by Set.mu
 
-	counts *counters
+	// For the numbers of the procedure; see counts.go.
+	shard    int
+	counts   *counts
+	began    time.Duration // untimed: this run is not timed
+	verdict  bool          // it has failed, which is its answer and will be remembered
+	replayed bool          // it has returned a remembered answer
 }
 
 // space provides the plain keys of one space.

@@ -11,7 +11,7 @@ import (
 	"weak"
 )
 
-// The watchdog does not interrupt a running procedure, and a procedure does not read the
+// The watchdog does not interrupt a running procedure, and few runs of a busy procedure read the
 // clock. Each run has a number. If the watchdog sees the same run twice, it has taken at
 // least the time in between.
 
@@ -135,7 +135,7 @@ func (s *Set) newTx() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.made++
-	t := &Tx{set: s, seq: 1, counts: &s.counts[s.made%len(s.counts)]}
+	t := &Tx{set: s, seq: 1, shard: s.made % s.shards}
 	if len(s.live) >= s.pruneAt {
 		s.live = slices.DeleteFunc(s.live, func(w weak.Pointer[Tx]) bool { return w.Value() == nil })
 		s.pruneAt = 64 + 2*len(s.live)

@@ -164,6 +164,7 @@ type Admin struct {
 	account *account.Account
 	menu    []section
 	samples *sampler
+	procs   *procMeter // nil: the server has no procedures
 	leaders leaders
 	backups atomic.Int32 // that are being taken
 	setup   setup
@@ -180,6 +181,9 @@ func New(o Options) (*Admin, error) {
 	}
 	a := &Admin{o: o, started: o.Now()}
 	a.samples = newSampler(a)
+	if o.Procedures != nil {
+		a.procs = newProcMeter(o.Procedures, o.Now)
+	}
 	var err error
 	if a.store, err = session.New(o.Store, session.Options{Namespace: sessionsNamespace}); err != nil {
 		return nil, err

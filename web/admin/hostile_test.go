@@ -411,7 +411,7 @@ func (h *hostiles) queries() {
 		"/admin/records/notes/zq0/history": "rev against at before", "/admin/records/notes/history": "before", "/admin/keys": "space prefix prefix64 from", "/admin/keys/one": "space key key64 as", "/admin/keys/prefix": "prefix",
 		"/admin/series": "collection selector range until aggregate step", "/admin/graph": "graph gremlin vertex type skip", "/admin/changes": "kind collection prefix actor space before", "/admin/console": "run lang text collection sort",
 		"/admin/users": "q after", "/admin/administrators": "after", "/admin/mail": "before", "/admin/faults": "q faults lines level", "/admin/log": "before", "/admin/rules": "collection operation id as after", "/admin/diagram": "around after",
-		"/admin/schema/notes/change": "what name type", "/admin/procedures": "find from", "/admin/procedures/echo": "arg-text", "/admin/overview": "done",
+		"/admin/schema/notes/change": "what name type", "/admin/procedures": "find sort page", "/admin/procedures/echo": "arg-text", "/admin/overview": "done",
 	} {
 		for _, name := range strings.Fields(names) {
 			for _, text := range hostileTexts[:8] {

@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	proceduresPage = 100      // procedures of one page
 	maxResultShown = 64 << 10 // bytes of a result that a page shows
 	maxLogArgs     = 1000     // bytes of the arguments in the log
 
@@ -27,43 +26,9 @@ const (
 
 func (a *Admin) addProcedures(g *web.Group) {
 	g.Get("/procedures", a.procedures)
+	g.Get("/procedures/_live", a.proceduresLive) // names of procedures begin with a letter
 	g.Get("/procedures/{name}", a.procedure)
 	g.Post("/procedures/{name}", a.procedureCall)
-}
-
-// procedureLine is a procedure in the list.
-type procedureLine struct {
-	Name, Text, Args, Result string
-	ReadOnly                 bool
-}
-
-// procedures lists the procedures whose names contain a text, from one on.
-func (a *Admin) procedures(c *web.Context) error {
-	from, find := c.Query("from").String(), strings.TrimSpace(c.Query("find").String())
-	var lines []procedureLine
-	next := ""
-	all := a.o.Procedures.Schemas()
-	for _, s := range all {
-		if s.Name < from || !strings.Contains(strings.ToLower(s.Name), strings.ToLower(find)) {
-			continue
-		}
-		if len(lines) == proceduresPage {
-			next = s.Name
-			break
-		}
-		lines = append(lines, procedureLine{s.Name, s.Text, procArgsText(s.Args), procTypeText(s.Result, 0), s.ReadOnly})
-	}
-	totals := map[string]float64{}
-	for m := range a.o.Procedures.Metrics() {
-		totals[m.Name] = m.Value
-	}
-	rate := 0.0
-	if samples, _ := a.samples.all(); len(samples) > 0 {
-		rate = samples[len(samples)-1].Calls
-	}
-	return a.show(c, http.StatusOK, "procedures", web.Locals{
-		"title": a.text("Procedures"), "lines": lines, "next_name": next, "find": find, "totals": totals, "rate": rate, "count": len(all),
-	})
 }
 
 // procArgsText returns arguments as a signature has them.
@@ -282,9 +247,11 @@ func (a *Admin) showOutcome(c *web.Context, s proc.Schema, ins []procInput, out 
 func unpoint(part string) string { return strings.NewReplacer("~1", "/", "~0", "~").Replace(part) }
 
 func (a *Admin) showProcedure(c *web.Context, status int, s proc.Schema, ins []procInput, out *procOutcome) error {
-	return a.show(c, status, "procedure", web.Locals{
+	locals := web.Locals{
 		"title": s.Name, "schema": s, "args": procArgsText(s.Args), "result": procTypeText(s.Result, 0), "inputs": ins, "outcome": out, "most_changes": maxEffects,
-	})
+	}
+	a.addNumbers(locals, s.Name)
+	return a.show(c, status, "procedure", locals)
 }
 
 // call calls a procedure with arguments in JSON.

@@ -81,6 +81,9 @@ func (s *sampler) run(ctx context.Context) {
 // take adds a sample.
 func (s *sampler) take() {
 	now := s.a.o.Now()
+	if s.a.procs != nil {
+		s.a.procs.sample()
+	}
 	var metrics iter.Seq[engine.Metric] = func(func(engine.Metric) bool) {}
 	if s.a.o.Metrics != nil {
 		metrics = s.a.o.Metrics()
