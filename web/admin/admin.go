@@ -31,6 +31,7 @@ import (
 	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
@@ -67,6 +68,7 @@ type Options struct {
 	Procedures *proc.Set
 	Series     *series.DB
 	Graphs     *graph.DB
+	Redis      *resp.Server // runs the commands of the console; it needs no listener
 	Feed       *feed.Feed
 
 	// Users and Sessions are those of the application.

@@ -33,9 +33,9 @@ const (
 
 // Languages of the console. In addresses and in what browsers keep.
 const (
-	langKeys    = "keys"
-	langFilter  = "filter"
-	langGremlin = "gremlin"
+	langCommands = "keys"
+	langFilter   = "filter"
+	langGremlin  = "gremlin"
 )
 
 func (a *Admin) addConsole(g *web.Group) {
@@ -78,11 +78,7 @@ func (g *consoleGrid) json() string {
 			for i, name := range g.Columns {
 				o = append(o, orderedMember{name, row[i]})
 			}
-			text, err := json.Marshal(o)
-			if err != nil {
-				panic("BUG: encode texts: " + err.Error())
-			}
-			items = append(items, text)
+			items = append(items, mustJSON(o))
 		}
 	}
 	text, err := json.MarshalIndent(items[:min(len(items), len(g.Rows))], "", "  ")
@@ -92,12 +88,22 @@ func (g *consoleGrid) json() string {
 	return shorten(string(text), maxConsoleBytes)
 }
 
+// mustJSON encodes a value that is made of texts and numbers.
+func mustJSON(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: encode plain values: " + err.Error())
+	}
+	return text
+}
+
 // consoleInput is what a person has typed into the console.
 type consoleInput struct {
 	Lang, Text       string
 	Collection, Sort string // of a filter
-	Space            uint8  // of keys
+	Space            uint8  // of commands
 	JSON, Write      bool
+	Explain          bool   // it is not run, but explained
 	Marked, MarkLine string // where an error is: the line, and a second one with a mark under the character
 	Problem          string
 }
@@ -116,7 +122,7 @@ var errWrites = engine.Errorf(engine.CodeReadOnly, "this changes data, and chang
 
 // readConsoleInput returns what a request asks for.
 func readConsoleInput(get func(string) web.Value) (in consoleInput, err error) {
-	in = consoleInput{Lang: get("lang").Or(langKeys).String(), Collection: get("collection").String(), Sort: get("sort").String(), JSON: get("as").String() == "json", Write: get("write").String() == "1"}
+	in = consoleInput{Lang: get("lang").Or(langCommands).String(), Collection: get("collection").String(), Sort: get("sort").String(), JSON: get("as").String() == "json", Write: get("write").String() == "1", Explain: get("explain").String() == "1"}
 	in.Text = strings.ReplaceAll(get("text").String(), "\r\n", "\n")
 	if len(in.Text) > maxConsoleText {
 		in.Text = in.Text[:maxConsoleText]
@@ -133,7 +139,7 @@ func (a *Admin) console(c *web.Context) error {
 		return a.showConsole(c, in, nil, err)
 	}
 	in.Write = false
-	if !c.Query("run").Given() {
+	if !c.Query("run").Given() && !in.Explain {
 		return a.showConsole(c, in, nil, nil)
 	}
 	result, err := a.run(c, in)
@@ -146,7 +152,7 @@ func (a *Admin) consoleRun(c *web.Context) error {
 	if err != nil {
 		return a.showConsole(c, in, nil, err)
 	}
-	if !in.Write {
+	if !in.Write || in.Explain {
 		result, err := a.run(c, in)
 		return a.showConsole(c, in, result, err)
 	}
@@ -173,21 +179,23 @@ func (a *Admin) run(c *web.Context, in consoleInput) (*consoleGrid, error) {
 		result, err = a.runFilter(ctx, in)
 	case in.Lang == langGremlin && a.hasGraphs():
 		result, err = a.runGremlin(ctx, in)
-	case in.Lang == langKeys:
-		result, err = a.runKeys(ctx, in)
+	case in.Lang == langCommands && a.o.Redis != nil:
+		result, err = a.runCommands(ctx, in)
 	default:
 		err = engine.Errorf(engine.CodeInvalid, "this server has no language %q", in.Lang)
+	}
+	if result != nil {
+		result.Took = a.o.Now().Sub(begun).Round(roundTook)
 	}
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = engine.Errorf(engine.CodeLimit, "it took longer than %s and was stopped", maxConsoleTime)
 		}
-		return nil, err
+		return result, err
 	}
 	if in.JSON && len(result.Rows) > 0 && result.Text == "" {
 		result.Text = result.json()
 	}
-	result.Took = a.o.Now().Sub(begun).Round(roundTook)
 	return result, nil
 }
 
@@ -200,7 +208,9 @@ func (a *Admin) showConsole(c *web.Context, in consoleInput, result *consoleGrid
 		status = http.StatusUnprocessableEntity
 		in.Problem = c.Detail(err)
 		if pos := placeOf(err); pos >= 0 {
-			in.Problem = err.Error()
+			if engine.CodeOf(err) == engine.CodeInternal { // of a parser
+				in.Problem = err.Error()
+			}
 			in.Marked, in.MarkLine = markPlace(in.Text, pos)
 		}
 	}
@@ -215,8 +225,8 @@ func (a *Admin) showConsole(c *web.Context, in consoleInput, result *consoleGrid
 		}
 	}
 	return a.show(c, status, "console", web.Locals{
-		"title": a.text("Console"), "in": in, "result": result, "collections": names, "records": a.hasRecords(), "graphs": a.hasGraphs(),
-		"help": keyCommands(), "most_rows": maxConsoleRows, "seconds": int(maxConsoleTime / time.Second),
+		"title": a.text("Console"), "in": in, "result": result, "collections": names, "records": a.hasRecords(), "graphs": a.hasGraphs(), "commands": a.commandHelp(),
+		"most_rows": maxConsoleRows, "seconds": int(maxConsoleTime / time.Second),
 	})
 }
 
@@ -267,6 +277,9 @@ func (a *Admin) runFilter(ctx context.Context, in consoleInput) (*consoleGrid, e
 		return nil, engine.Errorf(engine.CodeInvalid, "choose a collection")
 	}
 	params := url.Values{"limit": {"100"}, "explain": {"true"}}
+	if in.Explain {
+		params.Set("limit", "1") // the plan is made when the first record is found
+	}
 	if strings.TrimSpace(in.Text) != "" {
 		params.Set("filter", in.Text)
 	}
@@ -288,6 +301,10 @@ func (a *Admin) runFilter(ctx context.Context, in consoleInput) (*consoleGrid, e
 			if text, err := json.MarshalIndent(page.Plan, "", "  "); err == nil {
 				out.Plan = string(text)
 			}
+		}
+		if in.Explain {
+			out.Text, out.Plan = out.Plan, ""
+			return nil
 		}
 		if page.Next != "" {
 			out.Cut = a.text("There are more records. Only the first %d are shown.", len(page.Items))

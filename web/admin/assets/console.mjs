@@ -12,6 +12,8 @@ const text = /** @type {HTMLTextAreaElement} */ (document.getElementById("text")
 const box = /** @type {HTMLElement} */ (document.getElementById("history"));
 const list = /** @type {HTMLSelectElement} */ (document.getElementById("earlier"));
 
+const syntax = /** @type {HTMLElement} */ (document.getElementById("syntax"));
+
 const field = (/** @type {string} */ name) => String(new FormData(form).get(name) ?? "");
 
 /** @returns {Earlier[]} */
@@ -50,6 +52,22 @@ function showFields() {
 	}
 }
 
+/** What is known of commands, by name. @type {Map<string, string>} */
+const known = new Map();
+for (const row of document.querySelectorAll(".commands tr")) {
+	const [head, about] = row.children;
+	known.set(head?.firstElementChild?.textContent ?? "", `${head?.textContent ?? ""}: ${about?.firstChild?.textContent ?? ""}`);
+}
+
+/** Shows the arguments of the command in whose line the cursor is. */
+function showSyntax() {
+	const at = text.selectionStart;
+	const words = (text.value.slice(text.value.lastIndexOf("\n", at - 1) + 1).split("\n")[0] ?? "").trim().toUpperCase().split(/\s+/);
+	const found = field("lang") === "keys" && (known.get(words.slice(0, 2).join(" ")) ?? known.get(words[0] ?? ""));
+	syntax.textContent = found || "";
+	syntax.hidden = !found;
+}
+
 form.addEventListener("submit", () => {
 	/** @type {Earlier} */
 	const now = { lang: field("lang"), text: text.value, collection: field("collection"), space: field("space") };
@@ -77,9 +95,12 @@ document.getElementById("forget")?.addEventListener("click", () => {
 });
 
 form.addEventListener("change", showFields);
+form.addEventListener("change", showSyntax);
+for (const name of ["input", "keyup", "click"]) text.addEventListener(name, showSyntax);
 text.addEventListener("keydown", (e) => {
 	if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) form.requestSubmit();
 });
 
 fill();
 showFields();
+showSyntax();
