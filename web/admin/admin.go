@@ -67,6 +67,7 @@ type Options struct {
 	Records    *record.DB
 	Procedures *proc.Set
 	Series     *series.DB
+	PromQL     series.Evaluator // of the console
 	Graphs     *graph.DB
 	Redis      *resp.Server // runs the commands of the console; it needs no listener
 	Feed       *feed.Feed

@@ -18,6 +18,7 @@ import (
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/expr"
 	"github.com/skerrydb/skerry/record/query"
+	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/web"
 )
 
@@ -29,6 +30,7 @@ const (
 	maxConsoleCols        = 40               // columns of a result
 	maxConsoleTime        = 10 * time.Second // that one run takes
 	maxConsoleCollections = 1000             // collections in the choice
+	maxNotes              = 10               // that a result shows
 )
 
 // Languages of the console. In addresses and in what browsers keep.
@@ -36,6 +38,7 @@ const (
 	langCommands = "keys"
 	langFilter   = "filter"
 	langGremlin  = "gremlin"
+	langPromQL   = "promql"
 )
 
 func (a *Admin) addConsole(g *web.Group) {
@@ -47,10 +50,12 @@ func (a *Admin) addConsole(g *web.Group) {
 type consoleGrid struct {
 	Columns []string
 	Rows    [][]string
-	Text    string // instead of a table
-	Plan    string // how it was found
-	Cut     string // what was left out
-	Changes bool   // it may have changed something
+	Text    string      // instead of a table
+	Plan    string      // how it was found
+	Cut     string      // what was left out
+	Notes   []string    // for the reader
+	Plot    *seriesPlot // of the values over time
+	Changes bool        // it may have changed something
 	Took    time.Duration
 	bytes   int
 	items   []json.RawMessage // the rows as JSON, if they are more than texts
@@ -101,7 +106,8 @@ func mustJSON(v any) json.RawMessage {
 type consoleInput struct {
 	Lang, Text       string
 	Collection, Sort string // of a filter
-	Space            uint8  // of commands
+	Prom             promInput
+	Space            uint8 // of commands
 	JSON, Write      bool
 	Explain          bool   // it is not run, but explained
 	Marked, MarkLine string // where an error is: the line, and a second one with a mark under the character
@@ -123,6 +129,7 @@ var errWrites = engine.Errorf(engine.CodeReadOnly, "this changes data, and chang
 // readConsoleInput returns what a request asks for.
 func readConsoleInput(get func(string) web.Value) (in consoleInput, err error) {
 	in = consoleInput{Lang: get("lang").Or(langCommands).String(), Collection: get("collection").String(), Sort: get("sort").String(), JSON: get("as").String() == "json", Write: get("write").String() == "1", Explain: get("explain").String() == "1"}
+	in.Prom = promInput{Collection: get("series").String(), Range: get("range").String(), From: strings.TrimSpace(get("from").String()), Until: strings.TrimSpace(get("until").String()), Step: strings.TrimSpace(get("step").String())}
 	in.Text = strings.ReplaceAll(get("text").String(), "\r\n", "\n")
 	if len(in.Text) > maxConsoleText {
 		in.Text = in.Text[:maxConsoleText]
@@ -179,6 +186,8 @@ func (a *Admin) run(c *web.Context, in consoleInput) (*consoleGrid, error) {
 		result, err = a.runFilter(ctx, in)
 	case in.Lang == langGremlin && a.hasGraphs():
 		result, err = a.runGremlin(ctx, in)
+	case in.Lang == langPromQL && a.hasPromQL():
+		result, err = a.runPromQL(ctx, in)
 	case in.Lang == langCommands && a.o.Redis != nil:
 		result, err = a.runCommands(ctx, in)
 	default:
@@ -225,7 +234,7 @@ func (a *Admin) showConsole(c *web.Context, in consoleInput, result *consoleGrid
 		}
 	}
 	return a.show(c, status, "console", web.Locals{
-		"title": a.text("Console"), "in": in, "result": result, "collections": names, "records": a.hasRecords(), "graphs": a.hasGraphs(), "commands": a.commandHelp(),
+		"title": a.text("Console"), "in": in, "result": result, "collections": names, "records": a.hasRecords(), "graphs": a.hasGraphs(), "commands": a.commandHelp(), "stores": a.promCollections(), "ranges": promRanges(), "points": maxPromPoints,
 		"most_rows": maxConsoleRows, "seconds": int(maxConsoleTime / time.Second),
 	})
 }
@@ -239,6 +248,9 @@ func placeOf(err error) int {
 		return p.Pos
 	}
 	if p, ok := errors.AsType[*traversal.StepError](err); ok {
+		return p.Pos
+	}
+	if p, ok := errors.AsType[*series.ExpressionError](err); ok {
 		return p.Pos
 	}
 	if p, ok := errors.AsType[*expr.Error](err); ok {

@@ -1,9 +1,11 @@
 // The console keeps what was run in this browser, shows only the fields of its language, and runs with Ctrl+Enter.
+import { plotAll } from "./plot.mjs";
 import { t } from "./texts.mjs";
 
-/** @typedef {{lang: string, text: string, collection: string, space: string}} Earlier */
+/** @typedef {{lang: string, text: string, [field: string]: string}} Earlier */
 
 const key = "skerry-console";
+const kept = ["collection", "space", "series", "range", "from", "until", "step"]; // fields besides the language and the text
 const most = 50; // texts that are kept
 const longest = 4096; // characters of a text that is kept
 
@@ -40,7 +42,7 @@ function fill() {
 	box.hidden = all.length === 0;
 	while (list.options.length > 1) list.remove(1);
 	for (const [i, e] of all.entries()) {
-		const where = e.lang === "filter" ? e.collection : e.lang;
+		const where = e.lang === "filter" ? e.collection : e.lang === "promql" ? e.series : e.lang;
 		list.add(new Option(`${where}: ${e.text.replace(/\s+/g, " ").slice(0, 100) || t("(all)")}`, String(i)));
 	}
 }
@@ -70,9 +72,10 @@ function showSyntax() {
 
 form.addEventListener("submit", () => {
 	/** @type {Earlier} */
-	const now = { lang: field("lang"), text: text.value, collection: field("collection"), space: field("space") };
+	const now = { lang: field("lang"), text: text.value };
+	for (const name of kept) now[name] = field(name);
 	if (now.text.length > longest) return;
-	const others = load().filter((e) => e.lang !== now.lang || e.text !== now.text || e.collection !== now.collection || e.space !== now.space);
+	const others = load().filter((e) => Object.keys(now).some((name) => e[name] !== now[name]));
 	save([now, ...others].slice(0, most));
 });
 
@@ -80,9 +83,9 @@ list.addEventListener("change", () => {
 	const e = load()[Number(list.value)];
 	if (!list.value || !e) return;
 	text.value = e.text;
-	for (const [name, v] of Object.entries({ lang: e.lang, collection: e.collection, space: e.space })) {
+	for (const [name, v] of Object.entries(e)) {
 		const input = form.elements.namedItem(name);
-		if (input && "value" in input) input.value = String(v ?? "");
+		if (name !== "text" && input && "value" in input) input.value = String(v ?? "");
 	}
 	list.value = "";
 	showFields();
@@ -100,6 +103,10 @@ for (const name of ["input", "keyup", "click"]) text.addEventListener(name, show
 text.addEventListener("keydown", (e) => {
 	if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) form.requestSubmit();
 });
+
+const plots = document.getElementById("plot");
+const lines = /** @type {import("./plot.mjs").Lines | null} */ (JSON.parse(document.getElementById("data")?.textContent || "null"));
+if (plots && lines) plotAll(plots, lines);
 
 fill();
 showFields();
