@@ -52,6 +52,7 @@ func (s *Server) OpenConsole(ctx context.Context, o ConsoleOptions) (*Console, e
 		return nil, engine.Errorf(engine.CodeClosed, "resp: the server is closed")
 	}
 	c.db, c.out.RESP3, c.pre.RESP3 = uint8(o.Database), true, true
+	c.cl.stays = true // a person does not follow MOVED
 	c.show()
 	go func() {
 		defer s.removeConsole()

@@ -172,6 +172,24 @@ func TestConsoleWithoutListener(t *testing.T) {
 	}
 }
 
+// TestConsoleInCluster: commands run on the leader, whichever node has the console.
+func TestConsoleInCluster(t *testing.T) {
+	t.Parallel()
+	all := startNodes(t, 2, resp.Options{Password: "secret"})
+	k := openConsole(t, all.list[1].srv, resp.ConsoleOptions{Database: 100, Changes: true})
+	if v, err := k.Do("CLUSTER", "SLOTS"); err != nil || v.IsError() {
+		t.Fatalf("%s %v", v.Str, err)
+	}
+	for command, want := range map[string]string{"SET a 1": "+OK", "CLUSTER MYID": "$00112233445566778899aabbccddeeff00000002", "FLUSHALL": "+OK"} {
+		if is := oneLine(k.Do(strings.Fields(command)...)); is != want {
+			t.Errorf("%s: %s", command, is)
+		}
+	}
+	if is := oneLine(k.Do("GET", "a")); is != "$1" {
+		t.Errorf("a is %s", is)
+	}
+}
+
 // TestExplain: what is said of commands is what COMMAND says, in a notation for people.
 func TestExplain(t *testing.T) {
 	t.Parallel()
