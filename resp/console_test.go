@@ -16,6 +16,15 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
+// serveConsoles starts a server and waits until it serves.
+func serveConsoles(t *testing.T, o resp.Options) *resp.Server {
+	t.Helper()
+	l := loopback(t)
+	srv := serveSkerry(t, l, o)
+	newAsker(t, l.Addr().String()).ask("PING")
+	return srv
+}
+
 // openConsole opens a console that closes when the test ends.
 func openConsole(t *testing.T, srv *resp.Server, o resp.ConsoleOptions) *resp.Console {
 	t.Helper()
@@ -49,7 +58,7 @@ func oneLine(v wire.Value, err error) string {
 // unless it may.
 func TestConsole(t *testing.T) {
 	t.Parallel()
-	srv := serveSkerry(t, loopback(t), resp.Options{Password: "secret"})
+	srv := serveConsoles(t, resp.Options{Password: "secret"})
 	k := openConsole(t, srv, resp.ConsoleOptions{Database: 127, Changes: true})
 	reader := openConsole(t, srv, resp.ConsoleOptions{Database: 127})
 	other := openConsole(t, srv, resp.ConsoleOptions{})
@@ -83,7 +92,7 @@ func TestConsole(t *testing.T) {
 // TestConsoleLimits: consoles and their replies are bounded, and end with their context.
 func TestConsoleLimits(t *testing.T) {
 	t.Parallel()
-	srv := serveSkerry(t, loopback(t), resp.Options{MaxClients: 1})
+	srv := serveConsoles(t, resp.Options{MaxClients: 1})
 	all := []*resp.Console{openConsole(t, srv, resp.ConsoleOptions{Changes: true})}
 	ctx, cancel := context.WithCancel(t.Context())
 	for len(all) < resp.MaxConsoles {
@@ -126,7 +135,7 @@ func TestConsoleLimits(t *testing.T) {
 // TestConsoleTimeout: a command that takes longer than the context is given up, and counts until it has ended.
 func TestConsoleTimeout(t *testing.T) {
 	t.Parallel()
-	srv := serveSkerry(t, loopback(t), resp.Options{})
+	srv := serveConsoles(t, resp.Options{})
 	k := openConsole(t, srv, resp.ConsoleOptions{Changes: true})
 	if v, err := k.Do("CLIENT", "PAUSE", "60000", "WRITE"); err != nil || v.IsError() {
 		t.Fatalf("%s %v", v.Str, err)
@@ -193,7 +202,7 @@ func TestConsoleInCluster(t *testing.T) {
 // TestExplain: what is said of commands is what COMMAND says, in a notation for people.
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	srv := serveSkerry(t, loopback(t), resp.Options{})
+	srv := serveConsoles(t, resp.Options{})
 	for words, want := range map[string]string{
 		"SET k v EX 5":          "SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] [k] 1",
 		"MSET a 1 b 2":          "MSET key value [key value …] [a b] 1",
