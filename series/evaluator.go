@@ -85,25 +85,25 @@ func (s *Store) Estimate(ctx context.Context, q Query) (Estimate, error) {
 	if !q.To.IsZero() {
 		sel.to = nanos(q.To)
 	}
+	var unsealed []buffer
 	h.mu.RLock()
-	defer h.mu.RUnlock()
 	for _, id := range ids {
-		m := h.members.get(id)
-		if m == nil {
-			continue // it was removed since
-		}
-		for _, b := range m.buffers() {
-			for _, x := range b.samples {
-				if x.Time >= sel.from && x.Time <= sel.to {
-					e.Unsealed++
-				}
-			}
+		if m := h.members.get(id); m != nil { // otherwise it was removed since
+			unsealed = append(unsealed, m.buffers()...)
 		}
 	}
 	for _, p := range h.parts {
 		if p.to >= sel.from && p.from <= sel.to {
 			e.Parts++
 			e.Samples += p.samples
+		}
+	}
+	h.mu.RUnlock()
+	for _, b := range unsealed {
+		for _, x := range b.samples {
+			if x.Time >= sel.from && x.Time <= sel.to {
+				e.Unsealed++
+			}
 		}
 	}
 	return e, nil

@@ -86,7 +86,7 @@ func textError(err error) error {
 	if text := first.Err.Error(); strings.HasPrefix(text, "unexpected right parenthesis") && pos > 0 {
 		pos-- // the lexer has passed it
 	}
-	return &series.ExpressionError{Pos: pos, Text: first.Err.Error()}
+	return &series.ExpressionError{Pos: max(0, pos), Text: first.Err.Error()}
 }
 
 // plainError returns an error of the engine as one of package series, if it has one.
