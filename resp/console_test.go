@@ -228,8 +228,8 @@ func TestExplain(t *testing.T) {
 	} {
 		e, err := srv.Explain(strings.Fields(words)...)
 		is := fmt.Sprintf("%s %s %v %d", e.Name, e.Syntax, e.Keys, e.Effect)
-		if err != nil {
-			is = err.(*engine.Error).Msg
+		if e := (*engine.Error)(nil); errors.As(err, &e) {
+			is = e.Msg
 		}
 		if !strings.HasPrefix(is, want) {
 			t.Errorf("%s: %q, want %q", words, is, want)
