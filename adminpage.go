@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerrydb/skerry/docs"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/web/admin"
 	"github.com/skerrydb/skerry/web/api"
 	"github.com/skerrydb/skerry/web/lane"
@@ -14,13 +15,13 @@ import (
 
 // newAdminPage makes the admin page and the operator's routes for it. It comes after the application, whose users and collections
 // it shows, and before the operator's port, beside which it is served. It returns nil if it is not served.
-func (s *Server) newAdminPage() (*admin.Admin, error) {
-	if s.o.AdminPage == Off || s.adminPageURL() == "" && s.cluster == nil {
+func (s *Server) newAdminPage(redis *resp.Server) (*admin.Admin, error) {
+	if !s.hasAdminPage() {
 		return nil, nil
 	}
 	to := s.services
 	o := admin.Options{
-		Store: to.KV, Engine: s.eng, Cluster: s.cluster, Records: to.Records, Procedures: to.Procedures, Series: to.Series, Graphs: to.Graphs,
+		Store: to.KV, Engine: s.eng, Cluster: s.cluster, Records: to.Records, Procedures: to.Procedures, Series: to.Series, PromQL: to.PromQL, Graphs: to.Graphs, Redis: redis,
 		Feed: to.Feed, Users: to.Users, Sessions: to.Sessions, Mail: to.Mail, Pages: to.AdminPages, Texts: to.AdminTexts, Hosts: s.o.Hosts, Hashing: s.o.AdminHashing, TrustedProxies: s.o.Web.TrustedProxies,
 		Metrics: func() iter.Seq[engine.Metric] { return s.scrape() }, Build: s.o.Build, Dir: s.o.Dir, Ready: s.Ready, Logger: s.o.Logger,
 		Settings: s.o.Settings, Faults: s.faults, RecentLog: s.o.RecentLog, Docs: docs.Pages,
@@ -46,6 +47,11 @@ func (s *Server) newAdminPage() (*admin.Admin, error) {
 		s.addNodeFace("admin page of other nodes", admin.NodeProtocol, page.NodeHandler()).RegisterOnShutdown(page.EndStreams)
 	}
 	return page, nil
+}
+
+// hasAdminPage reports whether the admin page is served.
+func (s *Server) hasAdminPage() bool {
+	return s.o.AdminPage != Off && (s.adminPageURL() != "" || s.cluster != nil)
 }
 
 // adminPageURL returns the URL of the admin page, "" if it is not served.

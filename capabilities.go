@@ -74,6 +74,9 @@ type Services struct {
 	// give them roles, with `skerry users` and over HTTP on the admin listener.
 	Users *auth.Auth
 
+	// PromQL may be set by the application, to a Face of package web/prometheus, for the console of the admin page.
+	PromQL series.Evaluator
+
 	// AdminPages may be set by the application to pages that it adds to the menu of the admin page.
 	AdminPages []admin.Page
 

@@ -250,7 +250,7 @@ func (s *Server) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	page, err := s.newAdminPage()
+	page, err := s.newAdminPage(redis)
 	if err != nil {
 		return err
 	}
@@ -263,9 +263,10 @@ func (s *Server) assemble() (err error) {
 	return s.advertise()
 }
 
-// newRESP adds the face for Redis clients. Without a listener it serves only the other nodes of a cluster.
+// newRESP adds the face for Redis clients. Without a listener it serves only the other nodes of a cluster, and the console of the admin
+// page.
 func (s *Server) newRESP() (*resp.Server, error) {
-	if s.resp == nil && s.cluster == nil {
+	if s.resp == nil && s.cluster == nil && !s.hasAdminPage() {
 		return nil, nil
 	}
 	meter, _ := s.eng.(engine.Meter)
@@ -353,7 +354,7 @@ func (s *Server) allMetrics(redis *resp.Server) func() iter.Seq[engine.Metric] {
 	if m, ok := s.eng.(engine.Meter); ok {
 		meters = append(meters, m.Metrics)
 	}
-	if redis != nil {
+	if redis != nil && (s.resp != nil || s.cluster != nil) {
 		meters = append(meters, redis.Metrics)
 	}
 	return func() iter.Seq[engine.Metric] { return all(append(slices.Clip(meters), s.meters...)) }

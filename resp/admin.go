@@ -19,7 +19,7 @@ func serverCommands() []command {
 		{name: "dbsize", arity: 1, kind: kindRead, run: dbSizeCmd},
 		{name: "flushall", arity: -1, kind: kindAdmin, flags: flagMayWrite, run: flushCmd},
 		{name: "flushdb", arity: -1, kind: kindAdmin, flags: flagMayWrite, run: flushCmd},
-		{name: "info", arity: -1, kind: kindAdmin, run: infoCmd},
+		{name: "info", arity: -1, kind: kindAdmin, flags: flagLooks, run: infoCmd},
 		{name: "lastsave", arity: 1, kind: kindPlain, run: lastSaveCmd},
 		{name: "latency", arity: -2, subs: latencyCommands()},
 		{name: "memory", arity: -2, subs: memoryCommands()},
@@ -30,10 +30,10 @@ func serverCommands() []command {
 		{name: "pubsub", arity: -2, subs: pubsubCommands()},
 		{name: "readonly", arity: 1, kind: kindAdmin, run: readOnlyCmd},
 		{name: "readwrite", arity: 1, kind: kindAdmin, run: readOnlyCmd},
-		{name: "role", arity: 1, kind: kindAdmin, run: roleCmd},
-		{name: "shutdown", arity: -1, kind: kindPlain, flags: flagNoMulti, run: shutdownCmd},
+		{name: "role", arity: 1, kind: kindAdmin, flags: flagLooks, run: roleCmd},
+		{name: "shutdown", arity: -1, kind: kindPlain, flags: flagNoMulti | flagOperates, run: shutdownCmd},
 		{name: "slowlog", arity: -2, subs: slowlogCommands()},
-		{name: "swapdb", arity: 3, kind: kindPlain, run: swapDBCmd},
+		{name: "swapdb", arity: 3, kind: kindPlain, flags: flagOperates, run: swapDBCmd},
 		{name: "time", arity: 1, kind: kindPlain, run: timeCmd},
 	}
 }

@@ -92,7 +92,7 @@ func always(engine.Expecter) bool { return true }
 func localConn(t testing.TB, srv *Server) func(in []byte) []byte {
 	t.Helper()
 	ours, _ := net.Pipe()
-	c := newConn(srv, ours, 1, false)
+	c := newConn(srv, ours, 1, fromClient)
 	t.Cleanup(func() { c.kill(); c.pushes.end() })
 	var src bytes.Reader
 	c.rd = wire.NewReader(&src, &srv.bufs, wire.Limits{})

@@ -19,12 +19,12 @@ func clusterCommands() []command {
 		sub("help", 2, kindPlain, helpCmd),
 		sub("info", 2, kindPlain, clusterInfo),
 		sub("keyslot", 3, kindPlain, clusterKeySlot),
-		{name: "cluster|leader", arity: -2, kind: kindAdmin, run: clusterLeader,
+		{name: "cluster|leader", arity: -2, kind: kindAdmin, flags: flagLooks, run: clusterLeader,
 			doc: &Doc{Summary: "Get the ID, host and port of the leader, and with PUSH receive a push message whenever it changes", Group: "cluster", Args: []Arg{{Name: "push", Type: "pure-token", Optional: true}}}},
 		sub("myid", 2, kindPlain, clusterMyID),
 		sub("nodes", 2, kindPlain, clusterNodes),
-		sub("shards", 2, kindAdmin, clusterShards),
-		sub("slots", 2, kindAdmin, clusterSlots),
+		looks(sub("shards", 2, kindAdmin, clusterShards)),
+		looks(sub("slots", 2, kindAdmin, clusterSlots)),
 	}
 }
 

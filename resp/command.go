@@ -46,6 +46,8 @@ const (
 	flagUntrack                   // its keys are not tracked for the client
 	flagLight                     // its cost hardly depends on its arguments and the data
 	flagMayWrite                  // blocked by CLIENT PAUSE WRITE although it is not a kindWrite
+	flagLooks                     // it changes nothing that outlives the connection, although it is not a kindRead; see Effect
+	flagOperates                  // it changes the server or other connections; likewise
 )
 
 // keyRange defines which arguments are keys: from first to last by step. The name is

@@ -16,9 +16,9 @@ func configCommands() []command {
 	return []command{
 		{name: "config|get", arity: -3, kind: kindPlain, run: configGet},
 		{name: "config|help", arity: 2, kind: kindPlain, run: helpCmd},
-		{name: "config|resetstat", arity: 2, kind: kindAdmin, run: configResetStat},
+		{name: "config|resetstat", arity: 2, kind: kindAdmin, flags: flagOperates, run: configResetStat},
 		{name: "config|rewrite", arity: 2, kind: kindPlain, run: configRewrite},
-		{name: "config|set", arity: -4, kind: kindAdmin, run: configSet},
+		{name: "config|set", arity: -4, kind: kindAdmin, flags: flagOperates, run: configSet},
 	}
 }
 

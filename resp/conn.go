@@ -69,6 +69,7 @@ type conn struct {
 	closing  bool            // the connection is closed when the output is written
 	cl       membership
 	guest    guest
+	console  bool // opened by OpenConsole
 	dropOut  bool // … without its output
 
 	viewFn func(*kv.Tx) error // method values, created once
@@ -109,19 +110,28 @@ type shown struct {
 	tracking, bcast, broken   bool
 }
 
-func newConn(s *Server, nc net.Conn, id int64, node bool) *conn {
+// origin is who has opened a connection.
+type origin uint8
+
+const (
+	fromClient  origin = iota
+	fromNode           // another node of the cluster, for its clients
+	fromConsole        // this process; see Console
+)
+
+func newConn(s *Server, nc net.Conn, id int64, from origin) *conn {
 	c := &conn{srv: s, id: id, created: time.Now(), unblocked: make(chan unblock, 1)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.done = c.ctx.Done()
 	c.raw = newOutConn(nc, s.opts.WriteTimeout, c.notReading)
 	c.nc = c.raw
-	if s.opts.TLS != nil && !node {
+	if s.opts.TLS != nil && from == fromClient {
 		c.nc = tls.Server(c.raw, s.opts.TLS)
 	}
-	c.raw.waits = node
-	c.authed = s.opts.Password == "" || node
-	c.cl.node = node
-	if !node {
+	c.raw.waits = from == fromNode
+	c.authed = s.opts.Password == "" || from != fromClient
+	c.cl.node, c.console = from == fromNode, from == fromConsole
+	if from != fromNode {
 		c.cl.Cluster = s.opts.Cluster
 	}
 	c.guest.place, _ = nc.(*gate.Conn)

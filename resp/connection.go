@@ -17,7 +17,7 @@ func connectionCommands() []command {
 		{name: "ping", arity: -1, kind: kindPlain, flags: flagLight | flagSubOK, run: pingCmd},
 		{name: "quit", arity: -1, kind: kindAdmin, flags: always, run: quitCmd},
 		{name: "reset", arity: 1, kind: kindAdmin, flags: always, run: resetCmd},
-		{name: "select", arity: 2, kind: kindState, flags: flagLight, run: selectCmd},
+		{name: "select", arity: 2, kind: kindState, flags: flagLight | flagLooks, run: selectCmd},
 		{name: "subscribe", arity: -2, kind: kindAdmin, flags: flagSubOK, run: subscribeCmd},
 		{name: "unsubscribe", arity: -1, kind: kindAdmin, flags: flagSubOK, run: unsubscribeCmd},
 	}
@@ -221,10 +221,10 @@ func (x *call) subscribed(what string) {
 }
 
 // isDatabase reports whether this client may use database n. For a connection from another
-// node, that node has already checked it.
+// node, that node has already checked it. Operators may use all.
 func (c *conn) isDatabase(n int64) bool {
 	most := c.srv.opts.Databases
-	if c.cl.node {
+	if c.cl.node || c.console {
 		most = MaxDatabases
 	}
 	return n >= 0 && n < int64(most)

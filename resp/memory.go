@@ -13,11 +13,11 @@ import (
 
 func memoryCommands() []command {
 	return []command{
-		{name: "memory|doctor", arity: 2, kind: kindAdmin, run: memoryDoctor},
+		{name: "memory|doctor", arity: 2, kind: kindAdmin, flags: flagLooks, run: memoryDoctor},
 		{name: "memory|help", arity: 2, kind: kindPlain, run: helpCmd},
 		{name: "memory|malloc-stats", arity: 2, kind: kindPlain, run: mallocStats},
 		{name: "memory|purge", arity: 2, kind: kindPlain, run: memoryPurge},
-		{name: "memory|stats", arity: 2, kind: kindAdmin, run: memoryStats},
+		{name: "memory|stats", arity: 2, kind: kindAdmin, flags: flagLooks, run: memoryStats},
 		{name: "memory|usage", arity: -3, kind: kindRead, flags: flagUntrack, keys: keyRange{2, 2, 1}, run: memoryUsage},
 	}
 }

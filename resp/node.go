@@ -26,7 +26,7 @@ func nodeCommands() []command {
 // newNodeConn registers a connection that another node has opened. If there are too many,
 // it closes the connection and returns nil.
 func (s *Server) newNodeConn(nc net.Conn) *conn {
-	c := newConn(s, nc, s.nextID.Add(1), true)
+	c := newConn(s, nc, s.nextID.Add(1), fromNode)
 	s.mu.Lock()
 	refuse := s.closed || len(s.nodeConns) >= MaxNodeConns
 	if !refuse {

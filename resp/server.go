@@ -54,6 +54,7 @@ type Server struct {
 	conns     map[int64]*conn
 	nodeConns map[int64]*conn // opened by other nodes
 	listeners map[net.Listener]struct{}
+	consoles  int      // that are open
 	bind      net.Addr // of the first listener for clients
 	closed    bool
 	done      chan struct{} // closed when closed is set
@@ -155,7 +156,7 @@ func (s *Server) accept(l net.Listener, mine *connGroup, node bool) error {
 			c = s.newNodeConn(nc)
 		} else {
 			s.stats.connections.Add(1)
-			c = s.newConn(nc)
+			c = s.newConn(nc, fromClient)
 		}
 		if c != nil {
 			mine.start(c)
@@ -164,8 +165,8 @@ func (s *Server) accept(l net.Listener, mine *connGroup, node bool) error {
 }
 
 // newConn registers a connection. It returns nil if the server is closed.
-func (s *Server) newConn(nc net.Conn) *conn {
-	c := newConn(s, nc, s.nextID.Add(1), false)
+func (s *Server) newConn(nc net.Conn, from origin) *conn {
+	c := newConn(s, nc, s.nextID.Add(1), from)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

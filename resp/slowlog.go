@@ -120,10 +120,10 @@ func secret(cmd *command, args [][]byte, i int) bool {
 
 func slowlogCommands() []command {
 	return []command{
-		{name: "slowlog|get", arity: -2, kind: kindAdmin, run: slowlogGet},
+		{name: "slowlog|get", arity: -2, kind: kindAdmin, flags: flagLooks, run: slowlogGet},
 		{name: "slowlog|help", arity: 2, kind: kindPlain, run: helpCmd},
-		{name: "slowlog|len", arity: 2, kind: kindAdmin, run: slowlogLen},
-		{name: "slowlog|reset", arity: 2, kind: kindAdmin, run: slowlogReset},
+		{name: "slowlog|len", arity: 2, kind: kindAdmin, flags: flagLooks, run: slowlogLen},
+		{name: "slowlog|reset", arity: 2, kind: kindAdmin, flags: flagOperates, run: slowlogReset},
 	}
 }
 

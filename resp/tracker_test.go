@@ -59,7 +59,7 @@ func newTrackerTest(t testing.TB) *trackerTest {
 	eng := openEngine(t)
 	srv := newTestServer(t, eng, nil, Options{})
 	ours, theirs := net.Pipe()
-	c := newConn(srv, ours, 1, false)
+	c := newConn(srv, ours, 1, fromClient)
 	t.Cleanup(func() { c.kill(); c.pushes.end() })
 	c.out.RESP3 = true
 	c.show()

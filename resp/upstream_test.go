@@ -17,7 +17,7 @@ func TestNodeLimits(t *testing.T) {
 	srv := newTestServer(t, openEngine(t), nil, Options{Cluster: none, ElectionWait: 20 * time.Millisecond})
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
-	c := newConn(srv, ours, 1, false)
+	c := newConn(srv, ours, 1, fromClient)
 	defer c.kill()
 	for range MaxUpstreams {
 		srv.ups.slots <- struct{}{}

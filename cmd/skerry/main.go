@@ -15,8 +15,9 @@ var version string
 
 func main() { cli.Main(cli.App{Version: version, Verbs: verify.Verbs(), OperatorRoutes: promQL}) }
 
-// promQL returns the routes of Prometheus's API.
+// promQL returns the routes of Prometheus's API, and lets the admin page evaluate PromQL.
 func promQL(s *skerry.Services) []api.Route {
 	face := prometheus.New(s.Series, s.Web.Logger)
+	s.PromQL = face
 	return []api.Route{{Path: prometheus.Path, Handle: face.Serve, MaxBody: prometheus.MaxBody, Text: "Prometheus's query API and remote write, below /prometheus/COLLECTION"}}
 }

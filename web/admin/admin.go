@@ -31,6 +31,7 @@ import (
 	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
@@ -66,7 +67,9 @@ type Options struct {
 	Records    *record.DB
 	Procedures *proc.Set
 	Series     *series.DB
+	PromQL     series.Evaluator // of the console
 	Graphs     *graph.DB
+	Redis      *resp.Server // runs the commands of the console; it needs no listener
 	Feed       *feed.Feed
 
 	// Users and Sessions are those of the application.

@@ -18,6 +18,7 @@ import (
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/expr"
 	"github.com/skerrydb/skerry/record/query"
+	"github.com/skerrydb/skerry/series"
 	"github.com/skerrydb/skerry/web"
 )
 
@@ -29,13 +30,15 @@ const (
 	maxConsoleCols        = 40               // columns of a result
 	maxConsoleTime        = 10 * time.Second // that one run takes
 	maxConsoleCollections = 1000             // collections in the choice
+	maxNotes              = 10               // that a result shows
 )
 
 // Languages of the console. In addresses and in what browsers keep.
 const (
-	langKeys    = "keys"
-	langFilter  = "filter"
-	langGremlin = "gremlin"
+	langCommands = "keys"
+	langFilter   = "filter"
+	langGremlin  = "gremlin"
+	langPromQL   = "promql"
 )
 
 func (a *Admin) addConsole(g *web.Group) {
@@ -47,10 +50,12 @@ func (a *Admin) addConsole(g *web.Group) {
 type consoleGrid struct {
 	Columns []string
 	Rows    [][]string
-	Text    string // instead of a table
-	Plan    string // how it was found
-	Cut     string // what was left out
-	Changes bool   // it may have changed something
+	Text    string      // instead of a table
+	Plan    string      // how it was found
+	Cut     string      // what was left out
+	Notes   []string    // for the reader
+	Plot    *seriesPlot // of the values over time
+	Changes bool        // it may have changed something
 	Took    time.Duration
 	bytes   int
 	items   []json.RawMessage // the rows as JSON, if they are more than texts
@@ -78,11 +83,7 @@ func (g *consoleGrid) json() string {
 			for i, name := range g.Columns {
 				o = append(o, orderedMember{name, row[i]})
 			}
-			text, err := json.Marshal(o)
-			if err != nil {
-				panic("BUG: encode texts: " + err.Error())
-			}
-			items = append(items, text)
+			items = append(items, mustJSON(o))
 		}
 	}
 	text, err := json.MarshalIndent(items[:min(len(items), len(g.Rows))], "", "  ")
@@ -92,12 +93,23 @@ func (g *consoleGrid) json() string {
 	return shorten(string(text), maxConsoleBytes)
 }
 
+// mustJSON encodes a value that is made of texts and numbers.
+func mustJSON(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: encode plain values: " + err.Error())
+	}
+	return text
+}
+
 // consoleInput is what a person has typed into the console.
 type consoleInput struct {
 	Lang, Text       string
 	Collection, Sort string // of a filter
-	Space            uint8  // of keys
+	Prom             promInput
+	Space            uint8 // of commands
 	JSON, Write      bool
+	Explain          bool   // it is not run, but explained
 	Marked, MarkLine string // where an error is: the line, and a second one with a mark under the character
 	Problem          string
 }
@@ -116,7 +128,8 @@ var errWrites = engine.Errorf(engine.CodeReadOnly, "this changes data, and chang
 
 // readConsoleInput returns what a request asks for.
 func readConsoleInput(get func(string) web.Value) (in consoleInput, err error) {
-	in = consoleInput{Lang: get("lang").Or(langKeys).String(), Collection: get("collection").String(), Sort: get("sort").String(), JSON: get("as").String() == "json", Write: get("write").String() == "1"}
+	in = consoleInput{Lang: get("lang").Or(langCommands).String(), Collection: get("collection").String(), Sort: get("sort").String(), JSON: get("as").String() == "json", Write: get("write").String() == "1", Explain: get("explain").String() == "1"}
+	in.Prom = promInput{Collection: get("series").String(), Range: get("range").String(), From: strings.TrimSpace(get("from").String()), Until: strings.TrimSpace(get("until").String()), Step: strings.TrimSpace(get("step").String())}
 	in.Text = strings.ReplaceAll(get("text").String(), "\r\n", "\n")
 	if len(in.Text) > maxConsoleText {
 		in.Text = in.Text[:maxConsoleText]
@@ -133,7 +146,7 @@ func (a *Admin) console(c *web.Context) error {
 		return a.showConsole(c, in, nil, err)
 	}
 	in.Write = false
-	if !c.Query("run").Given() {
+	if !c.Query("run").Given() && !in.Explain {
 		return a.showConsole(c, in, nil, nil)
 	}
 	result, err := a.run(c, in)
@@ -146,7 +159,7 @@ func (a *Admin) consoleRun(c *web.Context) error {
 	if err != nil {
 		return a.showConsole(c, in, nil, err)
 	}
-	if !in.Write {
+	if !in.Write || in.Explain {
 		result, err := a.run(c, in)
 		return a.showConsole(c, in, result, err)
 	}
@@ -173,21 +186,25 @@ func (a *Admin) run(c *web.Context, in consoleInput) (*consoleGrid, error) {
 		result, err = a.runFilter(ctx, in)
 	case in.Lang == langGremlin && a.hasGraphs():
 		result, err = a.runGremlin(ctx, in)
-	case in.Lang == langKeys:
-		result, err = a.runKeys(ctx, in)
+	case in.Lang == langPromQL && a.hasPromQL():
+		result, err = a.runPromQL(ctx, in)
+	case in.Lang == langCommands && a.o.Redis != nil:
+		result, err = a.runCommands(ctx, in)
 	default:
 		err = engine.Errorf(engine.CodeInvalid, "this server has no language %q", in.Lang)
+	}
+	if result != nil {
+		result.Took = a.o.Now().Sub(begun).Round(roundTook)
 	}
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = engine.Errorf(engine.CodeLimit, "it took longer than %s and was stopped", maxConsoleTime)
 		}
-		return nil, err
+		return result, err
 	}
 	if in.JSON && len(result.Rows) > 0 && result.Text == "" {
 		result.Text = result.json()
 	}
-	result.Took = a.o.Now().Sub(begun).Round(roundTook)
 	return result, nil
 }
 
@@ -200,7 +217,9 @@ func (a *Admin) showConsole(c *web.Context, in consoleInput, result *consoleGrid
 		status = http.StatusUnprocessableEntity
 		in.Problem = c.Detail(err)
 		if pos := placeOf(err); pos >= 0 {
-			in.Problem = err.Error()
+			if engine.CodeOf(err) == engine.CodeInternal { // of a parser
+				in.Problem = err.Error()
+			}
 			in.Marked, in.MarkLine = markPlace(in.Text, pos)
 		}
 	}
@@ -215,8 +234,8 @@ func (a *Admin) showConsole(c *web.Context, in consoleInput, result *consoleGrid
 		}
 	}
 	return a.show(c, status, "console", web.Locals{
-		"title": a.text("Console"), "in": in, "result": result, "collections": names, "records": a.hasRecords(), "graphs": a.hasGraphs(),
-		"help": keyCommands(), "most_rows": maxConsoleRows, "seconds": int(maxConsoleTime / time.Second),
+		"title": a.text("Console"), "in": in, "result": result, "collections": names, "records": a.hasRecords(), "graphs": a.hasGraphs(), "commands": a.commandHelp(), "stores": a.promCollections(), "ranges": promRanges(), "points": maxPromPoints,
+		"most_rows": maxConsoleRows, "seconds": int(maxConsoleTime / time.Second),
 	})
 }
 
@@ -229,6 +248,9 @@ func placeOf(err error) int {
 		return p.Pos
 	}
 	if p, ok := errors.AsType[*traversal.StepError](err); ok {
+		return p.Pos
+	}
+	if p, ok := errors.AsType[*series.ExpressionError](err); ok {
 		return p.Pos
 	}
 	if p, ok := errors.AsType[*expr.Error](err); ok {
@@ -267,6 +289,9 @@ func (a *Admin) runFilter(ctx context.Context, in consoleInput) (*consoleGrid, e
 		return nil, engine.Errorf(engine.CodeInvalid, "choose a collection")
 	}
 	params := url.Values{"limit": {"100"}, "explain": {"true"}}
+	if in.Explain {
+		params.Set("limit", "1") // the plan is made when the first record is found
+	}
 	if strings.TrimSpace(in.Text) != "" {
 		params.Set("filter", in.Text)
 	}
@@ -288,6 +313,10 @@ func (a *Admin) runFilter(ctx context.Context, in consoleInput) (*consoleGrid, e
 			if text, err := json.MarshalIndent(page.Plan, "", "  "); err == nil {
 				out.Plan = string(text)
 			}
+		}
+		if in.Explain {
+			out.Text, out.Plan = out.Plan, ""
+			return nil
 		}
 		if page.Next != "" {
 			out.Cut = a.text("There are more records. Only the first %d are shown.", len(page.Items))

@@ -65,30 +65,36 @@ func consoleAt(lang, text string, more ...string) string {
 	return "/admin/console?" + q.Encode()
 }
 
-// TestConsoleKeys: commands on keys run in one transaction, and change something only if that is allowed.
-func TestConsoleKeys(t *testing.T) {
+// TestConsoleCommands: commands run as those of Redis clients do, and change something only if that is allowed.
+func TestConsoleCommands(t *testing.T) {
 	t.Parallel()
 	w, store := startConsole(t)
 	c := w.anna()
-	c.get("/admin/console").expect(200, "Commands on keys", "INCRBY")
-	c.get(consoleAt("keys", "get a\nMGET b none\n# a comment\n\nTTL a\nDBSIZE\nEXISTS a none\nSTRLEN b\nSCAN\nGET \"c\\n\"")).expect(200, "&lt;b&gt;2&lt;/b&gt;", "there is no such key", `\xff`, "-1").lacks("<b>2")
-	for _, text := range []string{"SET a 5", "DEL a", "INCR a", "EXPIRE a 5", "PERSIST a"} {
+	c.get("/admin/console").expect(200, "Redis commands", "INCRBY</b> key increment").lacks("name=\"problem\"")
+	c.get(consoleAt("keys", "get a\nMGET b none\n# a comment\n\nTTL a\nDBSIZE\nEXISTS a none\nSTRLEN b\nSCAN 0\nGET \"c\\n\"")).expect(200, "&lt;b&gt;2&lt;/b&gt;", "(nil)", "<td class=\"cell\">2.1</td>", "<td class=\"cell\">null</td>", `\xff`, "-1").lacks("<b>2")
+	for _, text := range []string{"SET a 5", "DEL a", "INCR a", "EXPIRE a 5", "PERSIST a", "FLUSHALL", "CONFIG SET slowlog-max-len 5", "CLIENT PAUSE 5000", "CALL nosuch", "SHUTDOWN", "SWAPDB 0 1"} {
 		c.get(consoleAt("keys", "GET a\n"+text, "write", "1")).expect(422, "Allow changes", text+"\n^")
 		c.post("/admin/console", "run", "1", "lang", "keys", "text", text).expect(422, "Allow changes")
 	}
-	for text, want := range map[string]string{"FLUSHALL": "there is no command", "GET": "too few", "GET a b": "too many", `GET "a`: "does not end", "": "nothing to run", "SCAN a b c": "too many"} {
-		c.get(consoleAt("keys", text)).expect(422, want)
+	for text, want := range map[string]string{
+		"NOSUCH x": "unknown command &#39;NOSUCH&#39;", "GET": "wrong number of arguments", "GET a b": "wrong number of arguments", `GET "a`: "does not end", "": "nothing to run", "SCAN x": "invalid cursor",
+		"MULTI": "does not run MULTI", "WAIT 1 0": "does not run WAIT", "SUBSCRIBE x": "does not run SUBSCRIBE", "CLIENT TRACKING ON": "does not run CLIENT TRACKING", "CLIENT REPLY OFF": "does not run CLIENT REPLY",
+		"MONITOR": "unknown command", "DEBUG SLEEP 1": "unknown command", "REPLICAOF a 1": "unknown command", "<b>": "&lt;b&gt;",
+	} {
+		c.get(consoleAt("keys", text)).expect(422, want).lacks("<b>'")
+		c.post("/admin/console", "run", "1", "lang", "keys", "text", text, "write", "1").expect(422, want)
 	}
 	if is := keyNow(t, store, "a"); is != "1" {
 		t.Errorf("a is %s", is)
 	}
-	c.post("/admin/console", "run", "1", "lang", "keys", "text", "SET a 5 EX 100\r\nINCRBY a 3\r\nDECR a\r\nSET new 'x y' NX\r\nSET new z NX\r\nTTL a\r\nDEL b none", "write", "1").expect(200, "Changes were committed", "not written", "<td class=\"cell\">7</td>", "<td class=\"cell\">100</td>")
+	c.post("/admin/console", "run", "1", "lang", "keys", "text", "SET a 5 EX 100\r\nINCRBY a 3\r\nDECR a\r\nSET new 'x y' NX\r\nSET new z NX\r\nTTL a\r\nDEL b none", "write", "1").expect(200, "Changes were committed", "(nil)", "<td class=\"cell\">7</td>", "<td class=\"cell\">100</td>")
 	if is := keyNow(t, store, "a") + keyNow(t, store, "new") + keyNow(t, store, "b"); is != "7x y<none>" {
 		t.Errorf("the keys are %s", is)
 	}
-	// A command that fails undoes those before it.
-	c.post("/admin/console", "run", "1", "lang", "keys", "text", "SET a 9\nINCR new", "write", "1").expect(422, "not a whole number", "INCR new\n^")
-	if is := keyNow(t, store, "a"); is != "7" {
+	// A command that fails ends the run. Those before it stay, and nothing runs if a later line cannot.
+	c.post("/admin/console", "run", "1", "lang", "keys", "text", "SET a 9\nINCR new\nSET a 10", "write", "1").expect(422, "not an integer", "INCR new\n^", "Changes were committed", "<td class=\"cell\">OK</td>")
+	c.post("/admin/console", "run", "1", "lang", "keys", "text", "SET a 11\nNOSUCH", "write", "1").expect(422, "NOSUCH\n^").lacks("Changes were committed")
+	if is := keyNow(t, store, "a"); is != "9" {
 		t.Errorf("a is %s", is)
 	}
 	c.get("/admin/log").expect(200, "console.run", "SET a 5 EX 100", "failed")
@@ -98,6 +104,47 @@ func TestConsoleKeys(t *testing.T) {
 	c.post("/admin/console", "run", "1", "lang", "keys", "text", strings.Repeat("x", 70_000)).expect(422, "longer than")
 }
 
+// TestConsoleReplies: replies of all types are shown, and cut; the console sees what Redis clients see.
+func TestConsoleReplies(t *testing.T) {
+	t.Parallel()
+	w, store := startConsole(t)
+	c := w.anna()
+	c.get(consoleAt("keys", "INFO server")).expect(200, "<pre", "redis_version:7.0.15")
+	c.get(consoleAt("keys", "CONFIG GET databases")).expect(200, "<td class=\"cell\">databases</td><td class=\"cell\">string</td><td class=\"cell\">16</td>")
+	c.get(consoleAt("keys", "COMMAND INFO get", "as", "json")).expect(200, "&#34;reply&#34;: [", "&#34;readonly&#34;")
+	c.get(consoleAt("keys", "MGET a none", "as", "json")).expect(200, "null", "&#34;1&#34;")
+	c.get(consoleAt("keys", "KEYS nothing*")).expect(200, "(empty)")
+	c.get(consoleAt("keys", "GET \"\\xff\\x00\\r\"")).expect(200, "(nil)", `\xff\x00\r`)
+	putKeys(t, store, 127, "big", strings.Repeat("<", 300_000), "a", "in space 127")
+	c.get(consoleAt("keys", "GET a", "space", "127")).expect(200, "in space 127")
+	c.get(consoleAt("keys", "GET big", "space", "127")).expect(200, "<pre", "…").lacks("<<")
+	c.get(consoleAt("keys", "GET big\nGET a", "space", "127")).expect(200, "…", "in space 127")
+	many := []string{}
+	for i := range 250 {
+		many = append(many, fmt.Sprintf("many%03d", i), "x")
+	}
+	putKeys(t, store, 5, many...)
+	c.get(consoleAt("keys", "KEYS many*", "space", "5")).expect(200, "200 rows", "larger than a page shows")
+	putKeys(t, store, 6, "x", strings.Repeat("x", 5<<20), "y", strings.Repeat("y", 5<<20))
+	c.get(consoleAt("keys", "MGET x y", "space", "6")).expect(422, "over the limit of 8388608 bytes")
+}
+
+// TestConsoleExplain: what is explained is not run.
+func TestConsoleExplain(t *testing.T) {
+	t.Parallel()
+	w, store := startConsole(t)
+	c := w.anna()
+	c.get(consoleAt("keys", "DEL a b\nWAIT 1 1", "explain", "1")).expect(200, "This was not run", "may change something", "<td class=\"cell\">a b</td>", "key [key …]", "O(N)", "@keyspace", "it blocks, or changes its connection")
+	c.post("/admin/console", "explain", "1", "lang", "keys", "text", "DEL a b", "write", "1").expect(200, "This was not run").lacks("Changes were committed")
+	c.get(consoleAt("keys", "DEL", "explain", "1")).expect(422, "wrong number")
+	c.get(consoleAt("filter", "size > 140", "collection", "notes", "explain", "1")).expect(200, "This was not run", "by_size").lacks("note141")
+	c.get(consoleAt("gremlin", "g.addV('person')", "explain", "1")).expect(200, "This was not run", "<pre")
+	c.get("/admin/log").expect(200).lacks("console.run")
+	if is := keyNow(t, store, "a"); is != "1" {
+		t.Errorf("a is %s", is)
+	}
+}
+
 // TestConsoleFilter: records are found, with the plan, and errors have their place.
 func TestConsoleFilter(t *testing.T) {
 	t.Parallel()
@@ -105,7 +152,7 @@ func TestConsoleFilter(t *testing.T) {
 	c := w.anna()
 	c.get(consoleAt("filter", "size > 140", "collection", "notes", "sort", "-size")).expect(200, "note149", "&lt;i&gt;note 149", "by_size", "9 rows", "How it was found").lacks("note140", "<i>")
 	c.get(consoleAt("filter", "size > 147", "collection", "notes", "as", "json")).expect(200, "&#34;size&#34;: 148", "2 rows").lacks("id=\"result\"")
-	c.get(consoleAt("keys", "GET a", "as", "json")).expect(200, "&#34;value&#34;: &#34;1&#34;")
+	c.get(consoleAt("keys", "GET a", "as", "json")).expect(200, "&#34;reply&#34;: &#34;1&#34;")
 	c.get(consoleAt("gremlin", "g.V('ann')", "as", "json")).expect(200, "&#34;label&#34;: &#34;person&#34;")
 	c.get(consoleAt("filter", "", "collection", "notes")).expect(200, "There are more records", "100 rows")
 	c.get(consoleAt("filter", "size >> 140", "collection", "notes")).expect(422, "size &gt;&gt; 140\n      ^")
@@ -165,9 +212,17 @@ func TestLooksConsole(t *testing.T) {
 		c.Do(chromedp.SendKeys(chromedp.CSS("#text"), text))
 		c.Click(`#console p.row button`)
 	}
-	run("keys", "SCAN")
-	c.Until(`document.querySelectorAll("#result tbody tr").length === 3 && document.querySelectorAll("#earlier option").length === 2`)
+	run("keys", "SCAN 0")
+	c.Until(`document.querySelectorAll("#result tbody tr").length === 4 && document.querySelectorAll("#earlier option").length === 2`)
 	c.looks("console-keys")
+	c.Until(`!document.getElementById("syntax").hidden && document.getElementById("syntax").textContent.startsWith("SCAN cursor [MATCH pattern]")`)
+	run("keys", "SET a 1")
+	c.Until(`document.querySelector("#problem pre") !== null`)
+	c.Refused(1) // the status is 422
+	c.looks("console-refused")
+	c.Click(`[name=explain]`)
+	c.Until(`document.querySelectorAll("#result tbody tr").length === 7`)
+	c.looks("console-explain")
 	browsertest.Eval[bool](c.Tab, `document.querySelector("[name=collection]").value = "notes", true`)
 	run("filter", "size < 30")
 	c.Until(`document.querySelectorAll("#result tbody tr").length === 30`)
@@ -176,7 +231,7 @@ func TestLooksConsole(t *testing.T) {
 	c.Until(`document.querySelector("#problem pre") !== null`)
 	c.Refused(1) // the status is 422
 	c.looks("console-error")
-	c.Until(`document.querySelectorAll("#earlier option").length === 4`)
+	c.Until(`document.querySelectorAll("#earlier option").length === 5`)
 	browsertest.Eval[bool](c.Tab, `document.getElementById("earlier").value = "1", document.getElementById("earlier").dispatchEvent(new Event("change", {bubbles: true}))`)
 	c.Until(`document.getElementById("text").value === "size < 30" && document.querySelector("[name=lang]:checked").value === "filter" && document.querySelector("[name=collection]").value === "notes"`)
 }

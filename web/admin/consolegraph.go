@@ -37,7 +37,7 @@ func (a *Admin) runGremlin(ctx context.Context, in consoleInput) (*consoleGrid, 
 	if err != nil {
 		return nil, invalidText(err)
 	}
-	if q.End == "explain" {
+	if q.End == "explain" || in.Explain {
 		return &consoleGrid{Text: plan.Explain()}, nil
 	}
 	if plan.Writes() && !in.Write {

@@ -185,7 +185,7 @@ func (h *hostiles) keys(text string) []string {
 	one := "/admin/keys/one?space=5&key64=" + key64(key)
 	return []string{
 		"/admin/keys?space=5&prefix64=" + key64(key[:strings.LastIndexAny(key, ":/.")+1]), "/admin/keys?space=5&prefix64=" + key64(key+":"), one + "&as=text", "/admin/keys/prefix?space=5&prefix64=" + key64(key),
-		"/admin/changes?kind=key&space=5", "/admin/changes?kind=key&prefix=" + url.QueryEscape(key[:3]), consoleAt("keys", "SCAN", "space", "5"),
+		"/admin/changes?kind=key&space=5", "/admin/changes?kind=key&prefix=" + url.QueryEscape(key[:3]), consoleAt("keys", "SCAN 0 COUNT 200", "space", "5"),
 	}
 }
 
@@ -409,7 +409,7 @@ func (h *hostiles) queries() {
 	for path, names := range map[string]string{
 		"/admin/records/notes": "filter sort columns at after deleted count", "/admin/records/notes/options": "q", "/admin/records/notes/check": "filter", "/admin/records/notes/export": "filter sort columns at format",
 		"/admin/records/notes/zq0/history": "rev against at before", "/admin/records/notes/history": "before", "/admin/keys": "space prefix prefix64 from", "/admin/keys/one": "space key key64 as", "/admin/keys/prefix": "prefix",
-		"/admin/series": "collection selector range until aggregate step", "/admin/graph": "graph gremlin vertex type skip", "/admin/changes": "kind collection prefix actor space before", "/admin/console": "run lang text collection sort",
+		"/admin/series": "collection selector range until aggregate step", "/admin/graph": "graph gremlin vertex type skip", "/admin/changes": "kind collection prefix actor space before", "/admin/console": "run lang text collection sort space series range from until step explain as",
 		"/admin/users": "q after", "/admin/administrators": "after", "/admin/mail": "before", "/admin/faults": "q faults lines level", "/admin/log": "before", "/admin/rules": "collection operation id as after", "/admin/diagram": "around after",
 		"/admin/schema/notes/change": "what name type", "/admin/procedures": "find sort page", "/admin/procedures/echo": "arg-text", "/admin/overview": "done",
 	} {

@@ -144,7 +144,7 @@ func noStore(next http.Handler) http.Handler {
 }
 
 // plotted are the views whose modules draw plots.
-func plotted() []string { return []string{"overview", "series"} }
+func plotted() []string { return []string{"console", "overview", "series"} }
 
 // moduleFiles returns what single views load besides admin.css and admin.mjs: the style sheet and the module of the same name, and
 // uPlot where there are plots.

@@ -198,6 +198,11 @@ func (a *Admin) plotSeries(ctx context.Context, st *series.Store, q *seriesAsk) 
 	if err != nil {
 		return nil, err
 	}
+	return alignSeries(got, func(s series.Series) []float64 { return s.Columns[0] }), nil
+}
+
+// alignSeries makes a plot of the first series, with the values of all at the same times.
+func alignSeries(got []series.Series, values func(s series.Series) []float64) *seriesPlot {
 	p := &seriesPlot{Left: max(0, len(got)-maxSeriesShown)}
 	got = got[:min(len(got), maxSeriesShown)]
 	at := map[int64]int{}
@@ -211,15 +216,15 @@ func (a *Admin) plotSeries(ctx context.Context, st *series.Store, q *seriesAsk) 
 		p.Times = append(p.Times, float64(t)/1e9)
 	}
 	for _, s := range got {
-		values := make([]*float64, len(at))
+		line := make([]*float64, len(at))
 		for i, t := range s.Times {
-			if v := s.Columns[0][i]; !math.IsNaN(v) && !math.IsInf(v, 0) { // neither JSON nor a plot has them
-				values[at[t]] = &v
+			if v := values(s)[i]; !math.IsNaN(v) && !math.IsInf(v, 0) { // neither JSON nor a plot has them
+				line[at[t]] = &v
 			}
 		}
-		p.Names, p.Values = append(p.Names, shorten(s.Labels.String(), maxSeriesLabel)), append(p.Values, values)
+		p.Names, p.Values = append(p.Names, seriesName(s.Labels)), append(p.Values, line)
 	}
-	return p, nil
+	return p
 }
 
 // seriesRow is a row of the table of values, newest first.

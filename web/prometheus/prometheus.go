@@ -26,6 +26,7 @@ const (
 	MaxForm       = 1 << 20         // of the parameters of a query
 	MaxQueries    = 8               // that run at once; more are CodeBusy
 	MaxSamples    = 50_000_000      // in memory of one query, as Prometheus counts them
+	MaxTried      = 5_000_000       // samples in memory of one Evaluate
 	MaxPoints     = 11_000          // of each series of a range query, as in Prometheus
 	QueryTimeout  = 2 * time.Minute // of one query
 	MaxListed     = 100_000         // series or labels that one response has
@@ -55,6 +56,7 @@ type Face struct {
 	allow  func(c *web.Context, collection string, write bool) error
 	clear  func(c *web.Context, collection string) error // allows deletions
 	engine *promql.Engine
+	tries  *promql.Engine // of Evaluate
 	parser parser.Parser
 	turns  chan struct{}
 }
@@ -62,14 +64,16 @@ type Face struct {
 // New returns a Face whose routes are not mounted in an application. It serves everyone.
 func New(db *series.DB, log *slog.Logger) *Face {
 	p := parser.NewParser(parser.Options{})
-	return &Face{
-		db: db, allow: func(*web.Context, string, bool) error { return nil }, clear: func(*web.Context, string) error { return nil },
-		parser: p, turns: make(chan struct{}, MaxQueries),
-		engine: promql.NewEngine(promql.EngineOpts{
-			Logger: log, MaxSamples: MaxSamples, Timeout: QueryTimeout, LookbackDelta: lookbackDelta, Parser: p,
+	newEngine := func(most int) *promql.Engine {
+		return promql.NewEngine(promql.EngineOpts{
+			Logger: log, MaxSamples: most, Timeout: QueryTimeout, LookbackDelta: lookbackDelta, Parser: p,
 			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
 			EnableAtModifier:         true, EnableNegativeOffset: true,
-		}),
+		})
+	}
+	return &Face{
+		db: db, allow: func(*web.Context, string, bool) error { return nil }, clear: func(*web.Context, string) error { return nil },
+		parser: p, turns: make(chan struct{}, MaxQueries), engine: newEngine(MaxSamples), tries: newEngine(MaxTried),
 	}
 }
 

@@ -69,13 +69,12 @@ func (f *Face) queryRange(r *request) (any, error) {
 
 // run runs a query when it is its turn.
 func (f *Face) run(r *request, query func(ctx context.Context, text string) (promql.Query, error)) (any, error) {
-	select {
-	case f.turns <- struct{}{}:
-		defer func() { <-f.turns }()
-	default:
+	done, err := f.turn()
+	if err != nil {
 		r.Header().Set("Retry-After", busyAgain)
-		return nil, engine.Errorf(series.CodeBusy, "%d queries run already, as many as may at once", MaxQueries)
+		return nil, err
 	}
+	defer done()
 	if r.form("query") == "" {
 		return nil, bad("the parameter query is required")
 	}
@@ -90,6 +89,16 @@ func (f *Face) run(r *request, query func(ctx context.Context, text string) (pro
 	}
 	value, err := json.Marshal(res.Value) // before Close reuses it
 	return result{string(res.Value.Type()), json.RawMessage(value)}, err
+}
+
+// turn takes one of the turns of queries, until done is called.
+func (f *Face) turn() (done func(), err error) {
+	select {
+	case f.turns <- struct{}{}:
+		return func() { <-f.turns }, nil
+	default:
+		return nil, engine.Errorf(series.CodeBusy, "%d queries run already, as many as may at once", MaxQueries)
+	}
 }
 
 // series lists the labels of series.

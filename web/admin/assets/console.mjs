@@ -1,9 +1,11 @@
 // The console keeps what was run in this browser, shows only the fields of its language, and runs with Ctrl+Enter.
+import { plotAll } from "./plot.mjs";
 import { t } from "./texts.mjs";
 
-/** @typedef {{lang: string, text: string, collection: string, space: string}} Earlier */
+/** @typedef {{lang: string, text: string, [field: string]: string}} Earlier */
 
 const key = "skerry-console";
+const kept = ["collection", "space", "series", "range", "from", "until", "step"]; // fields besides the language and the text
 const most = 50; // texts that are kept
 const longest = 4096; // characters of a text that is kept
 
@@ -11,6 +13,8 @@ const form = /** @type {HTMLFormElement} */ (document.getElementById("console"))
 const text = /** @type {HTMLTextAreaElement} */ (document.getElementById("text"));
 const box = /** @type {HTMLElement} */ (document.getElementById("history"));
 const list = /** @type {HTMLSelectElement} */ (document.getElementById("earlier"));
+
+const syntax = /** @type {HTMLElement} */ (document.getElementById("syntax"));
 
 const field = (/** @type {string} */ name) => String(new FormData(form).get(name) ?? "");
 
@@ -38,7 +42,7 @@ function fill() {
 	box.hidden = all.length === 0;
 	while (list.options.length > 1) list.remove(1);
 	for (const [i, e] of all.entries()) {
-		const where = e.lang === "filter" ? e.collection : e.lang;
+		const where = e.lang === "filter" ? e.collection : e.lang === "promql" ? e.series : e.lang;
 		list.add(new Option(`${where}: ${e.text.replace(/\s+/g, " ").slice(0, 100) || t("(all)")}`, String(i)));
 	}
 }
@@ -50,11 +54,28 @@ function showFields() {
 	}
 }
 
+/** What is known of commands, by name. @type {Map<string, string>} */
+const known = new Map();
+for (const row of document.querySelectorAll(".commands tr")) {
+	const [head, about] = row.children;
+	known.set(head?.firstElementChild?.textContent ?? "", `${head?.textContent ?? ""}: ${about?.firstChild?.textContent ?? ""}`);
+}
+
+/** Shows the arguments of the command in whose line the cursor is. */
+function showSyntax() {
+	const at = text.selectionStart;
+	const words = (text.value.slice(text.value.lastIndexOf("\n", at - 1) + 1).split("\n")[0] ?? "").trim().toUpperCase().split(/\s+/);
+	const found = field("lang") === "keys" && (known.get(words.slice(0, 2).join(" ")) ?? known.get(words[0] ?? ""));
+	syntax.textContent = found || "";
+	syntax.hidden = !found;
+}
+
 form.addEventListener("submit", () => {
 	/** @type {Earlier} */
-	const now = { lang: field("lang"), text: text.value, collection: field("collection"), space: field("space") };
+	const now = { lang: field("lang"), text: text.value };
+	for (const name of kept) now[name] = field(name);
 	if (now.text.length > longest) return;
-	const others = load().filter((e) => e.lang !== now.lang || e.text !== now.text || e.collection !== now.collection || e.space !== now.space);
+	const others = load().filter((e) => Object.keys(now).some((name) => e[name] !== now[name]));
 	save([now, ...others].slice(0, most));
 });
 
@@ -62,9 +83,9 @@ list.addEventListener("change", () => {
 	const e = load()[Number(list.value)];
 	if (!list.value || !e) return;
 	text.value = e.text;
-	for (const [name, v] of Object.entries({ lang: e.lang, collection: e.collection, space: e.space })) {
+	for (const [name, v] of Object.entries(e)) {
 		const input = form.elements.namedItem(name);
-		if (input && "value" in input) input.value = String(v ?? "");
+		if (name !== "text" && input && "value" in input) input.value = String(v ?? "");
 	}
 	list.value = "";
 	showFields();
@@ -77,9 +98,16 @@ document.getElementById("forget")?.addEventListener("click", () => {
 });
 
 form.addEventListener("change", showFields);
+form.addEventListener("change", showSyntax);
+for (const name of ["input", "keyup", "click"]) text.addEventListener(name, showSyntax);
 text.addEventListener("keydown", (e) => {
 	if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) form.requestSubmit();
 });
 
+const plots = document.getElementById("plot");
+const lines = /** @type {import("./plot.mjs").Lines | null} */ (JSON.parse(document.getElementById("data")?.textContent || "null"));
+if (plots && lines) plotAll(plots, lines);
+
 fill();
 showFields();
+showSyntax();

@@ -33,6 +33,22 @@ export function plot(box, names, tight = false) {
 	};
 }
 
+/** @typedef {{names: string[], times: number[], values: (number | null)[][]}} Lines */
+
+/**
+ * plotAll shows lines in a box that was hidden. Lines have few colours, so a plot has at most three; the others are in plots beneath.
+ * @param {HTMLElement} box
+ * @param {Lines} lines
+ */
+export function plotAll(box, lines) {
+	box.hidden = false;
+	box.className = "plots";
+	for (let i = 0; i < lines.names.length; i += 3) {
+		const show = plot(box, lines.names.slice(i, i + 3), true);
+		show(/** @type {number[][]} */ ([lines.times, ...lines.values.slice(i, i + 3)]));
+	}
+}
+
 /**
  * draw makes a plot in the colours of now.
  * @param {HTMLElement} figure
