@@ -43,7 +43,9 @@ func (s *Server) newAdminPage() (*admin.Admin, error) {
 	s.ends = append(s.ends, page.Close)
 	s.flow = append(s.flow, part{"admin page", page.Run})
 	if s.cluster != nil {
-		s.addNodeFace("admin page of other nodes", admin.NodeProtocol, page.NodeHandler()).RegisterOnShutdown(page.EndStreams)
+		srv := s.addNodeFace("admin page of other nodes", admin.NodeProtocol, page.NodeHandler())
+		srv.ConnContext = admin.NodeContext
+		srv.RegisterOnShutdown(page.EndStreams)
 	}
 	return page, nil
 }
