@@ -171,7 +171,7 @@ func (a *Admin) showCluster(c *web.Context, status int, more web.Locals) error {
 		"title": a.text("Cluster"), "state": s, "sites": sites, "nodes": nodes, "voters": voters, "replicas": replicas, "losses": max(0, (voters-1)/2),
 		"troubles": troubles, "facts": facts, "past": past, "at": a.o.Now(), "hands": hands && s.Leader != 0 && voters > 1, "problem": "",
 		"folder": shellWord(a.o.Dir), "join": shellWord(join), "lead": s.Leader == s.Self,
-		"rows": rows, "removes": a.changesMembers() != nil && mayWrite(c), "invites": a.changesMembers() != nil && leaderInvites, "inviters": inviters,
+		"rows": rows, "places": false, "removes": a.changesMembers() != nil && mayWrite(c), "invites": a.changesMembers() != nil && leaderInvites, "inviters": inviters,
 		"invitation": "", "invited": uint64(0), "new_host": "", "replica": false,
 	}
 	maps.Copy(all, more)

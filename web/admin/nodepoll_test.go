@@ -90,7 +90,7 @@ func TestSlowNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, o := polling(t, engine.NodeReport{Commit: 500, Peers: []engine.PeerReport{{ID: 2, Connected: true, Behind: 12}, {ID: 3, Connected: true}}})
 		<-a.poll.ask()
-		if r, wrong := rowOf(t, a, 2); !r.Well || r.State != "answers" || r.Memory != "64.0 MiB" || r.Version != "1.4.0" || r.Up != "2 h" || !strings.Contains(r.Disk, "50.0 GiB free (50 %)") || r.Behind != "12 entries" || wrong != "" {
+		if r, wrong := rowOf(t, a, 2); !r.Well || r.State != "answers" || r.Memory != "64.0 MiB" || r.Version != "1.4.0" || r.Up != "2 h" || !strings.Contains(r.Disk, "50.0\u00a0GiB free (50 %)") || r.Behind != "12 entries" || wrong != "" {
 			t.Errorf("%+v, %q", r, wrong)
 		}
 		o.fail(2, errors.New("no answer within 1s"))

@@ -91,7 +91,7 @@ func (a *Admin) fill(row *nodeRow, k knowledge, now time.Time) {
 		row.Memory = byteText(f.Memory)
 	}
 	if f.Size > 0 {
-		row.Disk = a.text("%s, %s free (%d %%)", byteText(f.Data), byteText(f.Free), int(100*float64(f.Free)/float64(f.Size)))
+		row.Disk = a.text("%s, %s free (%d %%)", glued(f.Data), glued(f.Free), int(100*float64(f.Free)/float64(f.Size)))
 	} else if f.Data > 0 {
 		row.Disk = byteText(f.Data)
 	}
@@ -101,6 +101,9 @@ func (a *Admin) fill(row *nodeRow, k knowledge, now time.Time) {
 	}
 	row.Formats = strings.Join(formats, ", ")
 }
+
+// glued is byteText that is not broken between number and unit.
+func glued(v any) string { return strings.ReplaceAll(byteText(v), " ", "\u00a0") }
 
 // dashes puts a dash where nothing is known.
 func dashes(rows []nodeRow) []nodeRow {

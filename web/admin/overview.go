@@ -38,7 +38,7 @@ func (a *Admin) overview(c *web.Context) error {
 	}
 	rows, _ := a.nodeRows()
 	return a.show(c, http.StatusOK, "overview", web.Locals{
-		"title": a.text("Overview"), "now": now, "samples": samples, "started": a.started, "rows": rows, "troubles": a.troubles(now), "dir": a.o.Dir, "removes": false,
+		"title": a.text("Overview"), "now": now, "samples": samples, "started": a.started, "rows": rows, "troubles": a.troubles(now), "dir": a.o.Dir, "removes": false, "places": true,
 	})
 }
 
