@@ -169,9 +169,9 @@ func (a *Admin) certificateText(expires, now time.Time) string {
 	case left <= 0:
 		return a.text("expired on %s", day)
 	case left < certificateShown:
-		return a.text("until %s, %s left", day, a.spanText(left))
+		return a.text("%s, %s left", day, a.spanText(left))
 	}
-	return a.text("until %s", day)
+	return day
 }
 
 // nodeTroubles says what is wrong with a node. own is what this node knows about its connections.

@@ -45,7 +45,7 @@ func TestNodesOfAll(t *testing.T) {
 	for _, path := range []string{"/admin/overview", "/admin/cluster"} {
 		page := all(path, func(page string) bool { return strings.Count(page, `class="about">answers<`) == 3 })
 		for id, version := range []string{"1.4.0", "1.4.0", "1.5.0"} {
-			if row := rowText(page, id+1); !strings.Contains(row, version) || !strings.Contains(row, " MiB</td>") || !strings.Contains(row, " free (") || !strings.Contains(row, "until 20") {
+			if row := rowText(page, id+1); !strings.Contains(row, version) || !strings.Contains(row, " MiB</td>") || !strings.Contains(row, " free (") || !strings.Contains(row, ">20") {
 				t.Errorf("%s: node %d: %s", path, id+1, row)
 			}
 		}
