@@ -130,7 +130,9 @@ func (p *poll) forPage(ctx context.Context) {
 
 // close ends all rounds.
 func (p *poll) close() {
+	p.mu.Lock() // ask begins no round afterwards
 	p.stop()
+	p.mu.Unlock()
 	p.rounds.Wait()
 }
 
@@ -206,11 +208,11 @@ func (p *poll) all() (map[uint64]knowledge, []commit, <-chan struct{}) {
 	return known, append([]commit(nil), p.commits...), p.next
 }
 
-// behindFor returns how long ago the leader committed the oldest of the entries after index; 0 if that is unknown.
-func behindFor(commits []commit, index uint64, now time.Time) time.Duration {
+// behindFor returns how long before at the leader had committed an entry after index; 0 if that is unknown.
+func behindFor(commits []commit, index uint64, at time.Time) time.Duration {
 	for _, c := range commits {
 		if c.index > index {
-			return max(0, now.Sub(c.at))
+			return max(0, at.Sub(c.at))
 		}
 	}
 	return 0

@@ -63,7 +63,7 @@ func (a *Admin) nodeRows() (rows []nodeRow, wrong []trouble) {
 		case n.Lead:
 			row.Behind = "0"
 		case ok && lead.failing.IsZero():
-			row.Behind = a.behindText(p.Behind, behindFor(commits, lead.facts.Commit-min(p.Behind, lead.facts.Commit), now))
+			row.Behind = a.behindText(p.Behind, behindFor(commits, lead.facts.Commit-min(p.Behind, lead.facts.Commit), lead.at))
 		}
 		if row.Version == "" { // an older program has told the leader, or this node
 			own := known[s.Self]
