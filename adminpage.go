@@ -43,6 +43,7 @@ func (s *Server) newAdminPage() (*admin.Admin, error) {
 	s.ends = append(s.ends, page.Close)
 	s.flow = append(s.flow, part{"admin page", page.Run})
 	if s.cluster != nil {
+		s.routes = append(s.routes, api.Route{Methods: "GET", Path: "/nodes", Handle: page.ServeNodes, Text: "what this node knows of all nodes: memory, disks, versions, certificates"})
 		srv := s.addNodeFace("admin page of other nodes", admin.NodeProtocol, page.NodeHandler())
 		srv.ConnContext = admin.NodeContext
 		srv.RegisterOnShutdown(page.EndStreams)

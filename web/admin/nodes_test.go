@@ -2,12 +2,14 @@ package admin_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"html"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -58,6 +60,24 @@ func TestNodesOfAll(t *testing.T) {
 	page := all("/admin/overview", func(page string) bool { return strings.Contains(page, "Node 3 has not answered since") })
 	if row := rowText(page, 3); !strings.Contains(row, `class="old"`) || !strings.Contains(row, "has not answered for") || !strings.Contains(row, "as of ") || !strings.Contains(row, " MiB</td>") || !strings.Contains(row, "1.5.0") {
 		t.Errorf("a node that is gone: %s", row)
+	}
+	var told struct {
+		Self  uint64
+		Nodes []struct {
+			ID      uint64
+			Silent  *time.Time `json:"silent_since"`
+			Memory  float64    `json:"resident_bytes"`
+			Version string
+			Expires *time.Time `json:"certificate_expires"`
+		}
+	}
+	if err := json.Unmarshal([]byte(c.get("/nodes").expect(200).Body), &told); err != nil || told.Self != 2 || len(told.Nodes) != 3 {
+		t.Fatalf("%+v, %v", told, err)
+	}
+	for i, n := range told.Nodes {
+		if n.ID != uint64(i+1) || (n.Silent != nil) != (i == 2) || n.Memory == 0 || n.Version == "" || n.Expires == nil {
+			t.Errorf("/nodes: %+v", n)
+		}
 	}
 	nodes[2].run(listen(t, nodes[2].peer), nodes[0].peer)
 	all("/admin/cluster", func(page string) bool { return strings.Contains(rowText(page, 3), ">answers<") })
