@@ -11,6 +11,6 @@ func diskSpace(dir string) (free, size uint64) {
 	if syscall.Statfs(dir, &s) != nil {
 		return 0, 0
 	}
-	unit := uint64(s.Bsize) //nolint:unconvert // its type differs between systems
+	unit := uint64(s.Bsize) // its type differs between systems
 	return s.Bavail * unit, s.Blocks * unit
 }
