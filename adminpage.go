@@ -44,7 +44,10 @@ func (s *Server) newAdminPage(redis *resp.Server) (*admin.Admin, error) {
 	s.ends = append(s.ends, page.Close)
 	s.flow = append(s.flow, part{"admin page", page.Run})
 	if s.cluster != nil {
-		s.addNodeFace("admin page of other nodes", admin.NodeProtocol, page.NodeHandler()).RegisterOnShutdown(page.EndStreams)
+		s.routes = append(s.routes, api.Route{Methods: "GET", Path: "/nodes", Handle: page.ServeNodes, Text: "what this node knows of all nodes: memory, disks, versions, certificates"})
+		srv := s.addNodeFace("admin page of other nodes", admin.NodeProtocol, page.NodeHandler())
+		srv.ConnContext = admin.NodeContext
+		srv.RegisterOnShutdown(page.EndStreams)
 	}
 	return page, nil
 }

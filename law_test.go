@@ -150,7 +150,7 @@ var law = map[string]may{
 
 	// the admin page
 	"web/admin": {
-		code:  "auth engine feed graph graph/gremlin graph/traversal graph/value keyspace kv mail proc record record/expr record/query record/schema record/value resp resp/wire series session web web/account web/hostname web/problem web/records web/view",
+		code:  "auth engine feed graph graph/gremlin graph/traversal graph/value keyspace kv mail proc record record/expr record/query record/schema record/value resp resp/wire series session web web/account web/hostname web/problem web/records web/relay web/view",
 		tests: ". cache ci/eventually ci/npm ci/ports docs engine/embedded engine/testengine engine/testengine/recordengine examples/browsertest github.com/chromedp/... github.com/pquerna/otp/... golang.org/x/net/html web/api web/prometheus webtest",
 	},
 

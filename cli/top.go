@@ -21,7 +21,8 @@ var topVerb = verb.Verb{
 	Name: "top", Short: "watch running servers in the terminal: load, latency, memory and what is wrong",
 	Long: `Shows each server with its role, requests, writes, latency, memory, disk and how many
 transactions it is behind the leader, what is wrong with any of them, and the history of the
-chosen one. The numbers come from /metrics and /cluster of the operator's address.
+chosen one. The numbers come from /metrics, /cluster and /nodes of the operator's
+address; nodes of a cluster that are not given have memory and disk only.
 
 Keys: q or ctrl-c quits, p pauses, the arrows and tab choose a server.
 

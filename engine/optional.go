@@ -13,10 +13,11 @@ import (
 // it with CodeUnsupported. Each has a case in engine/enginetest, which an engine
 // without it skips by name.
 //
-//	Engine  Eacher Preparer Positioner Raiser Meter Backuper Stopper Clustered Advertiser HandOverer Emptier
+//	Engine  Eacher Preparer Positioner Raiser Meter Backuper Stopper Clustered Advertiser HandOverer NodeReporter
+//	        MemberChanger Emptier
 //	Tx      Ranker Savepointer Breaker Expirer ManyGetter Expecter Attacher
 //
-// SampleStore and PathStore, which have files of their own, are tables of an engine that is too weak for the keys of a capability.
+// NodeReporter and MemberChanger are in members.go. SampleStore and PathStore, which have files of their own, are tables of an engine that is too weak for the keys of a capability.
 // Package engine/cassandra tests them.
 
 // Eacher is satisfied by engines that accept many small transactions in one call,

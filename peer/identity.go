@@ -199,6 +199,15 @@ func parseInvitation(text []byte) (*invitation, error) {
 	return &inv, nil
 }
 
+// Invited returns the id of the node that an invitation is for.
+func Invited(text []byte) (node uint64, err error) {
+	inv, err := parseInvitation(text)
+	if err != nil {
+		return 0, err
+	}
+	return inv.Node, nil
+}
+
 // Invite issues the next node id. It returns an invitation for Accept with a
 // certificate and its private key; keep it secret. A folder never issues an id
 // twice, even if several processes do it at once. used are ids known from elsewhere,

@@ -85,7 +85,10 @@ func (n *Node) value(of func(s *Sample) float64, format func(float64) string) st
 	if n.Now == nil || n.Down != nil {
 		return "-"
 	}
-	return format(of(n.Now))
+	if v := of(n.Now); v != 0 || n.Watched { // others have reported little
+		return format(v)
+	}
+	return "-"
 }
 
 // rate is value for what needs two samples.

@@ -55,6 +55,7 @@ type Node struct {
 	last     totals
 	at       time.Time // of last; zero: there is none
 	cluster  cluster
+	facts    []facts // of all nodes, as this one knows them
 	history  []Sample
 	refused  error // wraps ErrRefused
 	measured bool  // Now has rates
@@ -83,6 +84,7 @@ type answer struct {
 	at      time.Time
 	metrics totals
 	cluster cluster
+	facts   []facts
 	err     error
 }
 
@@ -110,7 +112,9 @@ func (s Source) ask(ctx context.Context, node int, now func() time.Time) answer 
 	default:
 		if err := json.Unmarshal(state, &a.cluster); err != nil {
 			a.err = fmt.Errorf("its /cluster is not that of a Skerry server: %w", err)
+			return a
 		}
+		a.facts = s.facts(ctx)
 	}
 	return a
 }
@@ -155,7 +159,7 @@ func (n *Node) take(a answer) {
 			n.history = n.history[len(n.history)-maxHistory:]
 		}
 	}
-	n.Now, n.cluster, n.ID, n.measured = &s, a.cluster, a.cluster.Self, known
+	n.Now, n.cluster, n.facts, n.ID, n.measured = &s, a.cluster, a.facts, a.cluster.Self, known
 	if !known {
 		gap = 0
 	}
@@ -251,6 +255,11 @@ func all(watched []*Node) []*Node {
 					continue
 				}
 				other := &Node{Name: Clean(o.Addr), ID: o.ID, Wrong: []string{}, cluster: cluster{Self: o.ID, Leader: leader, Nodes: n.cluster.Nodes}}
+				for _, f := range n.facts {
+					if f.ID == o.ID {
+						other.report(f)
+					}
+				}
 				other.Role = other.role()
 				list = append(list, other)
 			}

@@ -39,7 +39,7 @@ func parse(text string) totals {
 		if !ok {
 			continue
 		}
-		if route := label(labels, "route"); route == "/metrics" || route == "/cluster" {
+		if route := label(labels, "route"); route == "/metrics" || route == "/cluster" || route == "/nodes" {
 			continue // those of this program and of its like
 		}
 		switch name {

@@ -108,8 +108,7 @@ func invite(dir string, issue func(*peer.Identity, ...uint64) ([]byte, error)) (
 	}
 	text, err := issue(id, used...)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, engine.Errorf(engine.CodeInvalid, "node %d cannot invite: the key of the cluster's CA, %s, is only in the folder where the cluster was created",
-			id.Node, filepath.Join(clusterDir, "ca.key"))
+		return nil, errCannotInvite(id)
 	}
 	return text, err
 }

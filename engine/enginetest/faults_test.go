@@ -58,7 +58,7 @@ func allFaults() []fault {
 	return slices.Concat(writeFaults(), rollbackFaults(), savepointFaults(), positionFaults(), ctxFaults(),
 		txFaults(), limitFaults(), valueFaults(), viewFaults(), txViewFaults(),
 		changeFaults(), contentFaults(), tailFaults(),
-		eachFaults(), eachResultFaults(), endFaults(), reopenFaults(), optionalFaults(), expecterFaults(), fenceFaults(), raiserFaults())
+		eachFaults(), eachResultFaults(), endFaults(), reopenFaults(), optionalFaults(), expecterFaults(), memberFaults(), fenceFaults(), raiserFaults())
 }
 
 // writeFaults are those of commits.

@@ -23,8 +23,11 @@ type faulty struct {
 	metrics func() iter.Seq[engine.Metric]
 	backup  func(context.Context, io.Writer) (engine.Position, error)
 	raise   func(context.Context, engine.Position) (engine.Position, error)
-	err     error // of Err
-	shift   int   // of Position
+	report  func(*engine.NodeReport)
+	removes bool   // RemoveNode does nothing
+	invites uint64 // the id that Invite issues; 0: the next
+	err     error  // of Err
+	shift   int    // of Position
 }
 
 func (f *faulty) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {

@@ -36,6 +36,8 @@ func optionalCases() []Case {
 		{"clustered/member", onOneKey, clusteredCase},
 		{"clustered/advertise", onOneKey, advertiserCase},
 		{"clustered/hand-over", onOneKey, handOverCase},
+		{"clustered/report", onOneKey, reporterCase},
+		{"clustered/members", onOneKey, membersCase},
 	}
 }
 

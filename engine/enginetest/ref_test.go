@@ -34,6 +34,7 @@ type ref struct {
 	ended  chan struct{}
 	cut    atomic.Bool            // the next Update finds no connection
 	http   atomic.Pointer[string] // advertised
+	issued atomic.Uint64          // invitations
 
 	mu     sync.Mutex // guards below
 	state  refState

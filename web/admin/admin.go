@@ -169,7 +169,10 @@ type Admin struct {
 	samples *sampler
 	procs   *procMeter // nil: the server has no procedures
 	leaders leaders
-	backups atomic.Int32 // that are being taken
+	poll    *poll
+	folder  folder
+	toNodes *http.Transport // nil: it runs alone
+	backups atomic.Int32    // that are being taken
 	setup   setup
 
 	superadmins sync.Mutex // one change at a time that takes the powers of a superadmin away
@@ -183,9 +186,13 @@ func New(o Options) (*Admin, error) {
 		o.Now = time.Now
 	}
 	a := &Admin{o: o, started: o.Now()}
-	a.samples = newSampler(a)
+	a.samples, a.poll = newSampler(a), newPoll(a)
 	if o.Procedures != nil {
 		a.procs = newProcMeter(o.Procedures, o.Now)
+	}
+	if o.Cluster != nil {
+		a.toNodes = nodeTransport(o.Cluster)
+		a.poll.get = getFacts(a.toNodes)
 	}
 	var err error
 	if a.store, err = session.New(o.Store, session.Options{Namespace: sessionsNamespace}); err != nil {
@@ -242,6 +249,7 @@ func (a *Admin) newApp() error {
 func (a *Admin) Run(ctx context.Context) error {
 	var watch sync.WaitGroup
 	watch.Go(func() { a.watchCluster(ctx) })
+	watch.Go(func() { a.poll.run(ctx) })
 	a.samples.run(ctx)
 	watch.Wait()
 	return ctx.Err()
@@ -257,14 +265,17 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.app.ServeHTTP(w, r)
 }
 
-// NodeHandler serves requests that other nodes forward; see web.App.NodeHandler.
-func (a *Admin) NodeHandler() http.Handler { return a.app.NodeHandler() }
-
 // EndStreams ends all streams of events; see web.App.EndStreams.
 func (a *Admin) EndStreams() { a.app.EndStreams() }
 
 // Close closes the connections to other nodes.
-func (a *Admin) Close() { a.app.Close() }
+func (a *Admin) Close() {
+	a.poll.close()
+	if a.toNodes != nil {
+		a.toNodes.CloseIdleConnections()
+	}
+	a.app.Close()
+}
 
 // funcs are the functions of views.
 func (a *Admin) funcs() template.FuncMap {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -25,6 +26,11 @@ func (a *Admin) addCluster(g *web.Group) {
 	g.Get("/cluster", a.clusterPage)
 	g.Get("/cluster/live", a.clusterLive)
 	g.Post("/cluster/handover", a.handOver)
+	if a.changesMembers() != nil {
+		g.Get("/cluster/remove", a.removePage, superadmin)
+		g.Post("/cluster/remove", a.removeNode, superadmin)
+		g.Post("/cluster/invite", a.inviteNode, superadmin)
+	}
 }
 
 // leadership is a term with its leader as this node learned of them.
@@ -126,9 +132,13 @@ func (a *Admin) clusterFacts() (f clusterFacts) {
 	return f
 }
 
-func (a *Admin) clusterPage(c *web.Context) error { return a.showCluster(c, http.StatusOK, "") }
+func (a *Admin) clusterPage(c *web.Context) error {
+	return a.showCluster(c, http.StatusOK, web.Locals{})
+}
 
-func (a *Admin) showCluster(c *web.Context, status int, problem string) error {
+// showCluster shows the page, with more locals of an action.
+func (a *Admin) showCluster(c *web.Context, status int, more web.Locals) error {
+	a.poll.forPage(c)
 	s := a.o.Cluster.State()
 	nodes := a.nodes()
 	var sites []site
@@ -148,26 +158,35 @@ func (a *Admin) showCluster(c *web.Context, status int, problem string) error {
 	}
 	slices.SortStableFunc(sites, func(x, y site) int { return strings.Compare(x.Name, y.Name) })
 	facts := a.clusterFacts()
-	troubles := a.clusterFaults(s, facts)
+	rows, wrong := a.nodeRows()
+	troubles := a.clusterFaults(s, facts, rows, wrong)
 	past, _ := a.leaders.past()
 	_, hands := a.o.Engine.(engine.HandOverer)
 	join := s.Addr
 	if l, ok := s.Node(s.Leader); ok {
 		join = l.Addr
 	}
-	return a.show(c, status, "cluster", web.Locals{
+	leaderInvites, inviters := a.inviters()
+	all := web.Locals{
 		"title": a.text("Cluster"), "state": s, "sites": sites, "nodes": nodes, "voters": voters, "replicas": replicas, "losses": max(0, (voters-1)/2),
-		"troubles": troubles, "facts": facts, "past": past, "at": a.o.Now(), "hands": hands && s.Leader != 0 && voters > 1, "problem": problem,
+		"troubles": troubles, "facts": facts, "past": past, "at": a.o.Now(), "hands": hands && s.Leader != 0 && voters > 1, "problem": "",
 		"folder": shellWord(a.o.Dir), "join": shellWord(join), "lead": s.Leader == s.Self,
-	})
+		"rows": rows, "places": false, "removes": a.changesMembers() != nil && mayWrite(c), "invites": a.changesMembers() != nil && leaderInvites, "inviters": inviters,
+		"invitation": "", "invited": uint64(0), "new_host": "", "replica": false,
+	}
+	maps.Copy(all, more)
+	return a.show(c, status, "cluster", all)
 }
 
-// clusterFaults returns what is wrong with the cluster.
-func (a *Admin) clusterFaults(s engine.ClusterState, f clusterFacts) (all []trouble) {
+// clusterFaults returns what is wrong with the cluster; wrong is what is wrong with single nodes.
+func (a *Admin) clusterFaults(s engine.ClusterState, f clusterFacts, rows []nodeRow, wrong []trouble) (all []trouble) {
 	add := func(what, remedy string) { all = append(all, trouble{what, remedy}) }
 	a.clusterTroubles(s, add)
+	if slices.ContainsFunc(rows, func(r nodeRow) bool { return !r.Well }) {
+		f.Connected = f.Nodes // wrong says which nodes are silent
+	}
 	a.factTroubles(s, f, add)
-	return all
+	return append(all, wrong...)
 }
 
 // clusterTroubles says what is wrong with the cluster, and what to do.
@@ -193,7 +212,7 @@ func (a *Admin) factTroubles(s engine.ClusterState, f clusterFacts, add func(wha
 		return
 	}
 	if s.Leader != 0 && s.Leader == s.Self && f.Connected < f.Nodes-1 {
-		add(a.text("This node reaches %d of %d other nodes.", int(f.Connected), int(f.Nodes)-1), a.text("Unreachable nodes get no writes until they return; nothing is lost. Run “skerry cluster status” to see which they are, and why."))
+		add(a.text("This node reaches %d of %d other nodes.", int(f.Connected), int(f.Nodes)-1), a.text("Unreachable nodes get no writes until they return; nothing is lost. The table of the nodes says which they are."))
 	}
 	if f.Skew > 2 {
 		add(a.text("The clocks of two nodes differ by %s s.", numberText(f.Skew)), a.text("The data is safe, but keys with a time to live may expire early or late after an election. Run NTP on all machines."))
@@ -214,7 +233,7 @@ func (a *Admin) handOver(c *web.Context) error {
 		return nil
 	}); err != nil {
 		if engine.CodeOf(err) == engine.CodeUnavailable {
-			return a.showCluster(c, http.StatusConflict, c.Detail(err))
+			return a.showCluster(c, http.StatusConflict, web.Locals{"problem": c.Detail(err)})
 		}
 		return err
 	}
@@ -231,20 +250,24 @@ type clusterNow struct {
 	Roles     map[uint64]string `json:"roles"`
 	Connected float64           `json:"connected"`
 
+	Rows     []nodeRow `json:"rows"`
 	Troubles []trouble `json:"troubles"`
 }
 
-// clusterLive streams the leader and the term.
+// clusterLive streams the leader, the term and what is known about the nodes.
 func (a *Admin) clusterLive(c *web.Context) error {
+	defer a.poll.watch()()
 	return c.SSE(web.EventOptions{Retry: 2 * time.Second}, func(s *web.Events) error {
 		tick := time.NewTicker(clusterEvery)
 		defer tick.Stop()
 		last := ""
 		for {
 			_, next := a.leaders.past()
+			_, _, more := a.poll.all()
 			st := a.o.Cluster.State()
 			facts := a.clusterFacts()
-			now, err := json.Marshal(clusterNow{st.Self, st.Leader, st.Term, nodeList(st.Nodes), a.roles(), facts.Connected, a.clusterFaults(st, facts)})
+			rows, wrong := a.nodeRows()
+			now, err := json.Marshal(clusterNow{st.Self, st.Leader, st.Term, nodeList(st.Nodes), a.roles(), facts.Connected, rows, a.clusterFaults(st, facts, rows, wrong)})
 			if err != nil {
 				return err
 			}
@@ -256,6 +279,7 @@ func (a *Admin) clusterLive(c *web.Context) error {
 			}
 			select {
 			case <-next:
+			case <-more:
 			case <-tick.C:
 			case <-s.Context().Done():
 				return nil

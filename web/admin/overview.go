@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
@@ -27,13 +28,17 @@ type node struct {
 type trouble struct{ What, Remedy string }
 
 func (a *Admin) overview(c *web.Context) error {
+	if a.o.Cluster != nil {
+		a.poll.forPage(c)
+	}
 	samples, _ := a.samples.all()
 	var now sample
 	if len(samples) > 0 {
 		now = samples[len(samples)-1]
 	}
+	rows, _ := a.nodeRows()
 	return a.show(c, http.StatusOK, "overview", web.Locals{
-		"title": a.text("Overview"), "now": now, "samples": samples, "started": a.started, "nodes": a.nodes(), "troubles": a.troubles(now), "dir": a.o.Dir,
+		"title": a.text("Overview"), "now": now, "samples": samples, "started": a.started, "rows": rows, "troubles": a.troubles(now), "dir": a.o.Dir, "removes": false, "places": true,
 	})
 }
 
@@ -70,6 +75,10 @@ func (a *Admin) troubles(now sample) []trouble {
 	}
 	if a.o.Cluster != nil {
 		a.clusterTroubles(a.o.Cluster.State(), add)
+		_, wrong := a.nodeRows()
+		all = append(all, wrong...)
+	} else {
+		a.diskTrouble(add)
 	}
 	if !a.o.Engine.Promises().Durable {
 		add(a.text("This engine does not promise that writes survive a crash."), a.text("See “Engines” in the documentation for the setting that makes it durable."))
@@ -97,13 +106,21 @@ func (a *Admin) metricTroubles(m engine.Metric, add func(what, remedy string)) {
 	}
 }
 
-// live streams samples while the overview is open.
+// live streams samples, and in a cluster what is known about the nodes, while the overview is open.
 func (a *Admin) live(c *web.Context) error {
 	a.samples.watchers.Add(1)
 	defer a.samples.watchers.Add(-1)
+	if a.o.Cluster != nil {
+		defer a.poll.watch()()
+	}
 	return c.SSE(web.EventOptions{Retry: 2 * time.Second}, func(s *web.Events) error {
 		after, _ := strconv.ParseInt(s.LastID(), 10, 64) // malformed: everything
+		var said string
 		for {
+			_, _, more := a.poll.all()
+			if err := a.sendNodes(s, &said); err != nil {
+				return err
+			}
 			all, next := a.samples.all()
 			for _, one := range all {
 				if one.At <= after {
@@ -116,6 +133,7 @@ func (a *Admin) live(c *web.Context) error {
 			}
 			select {
 			case <-next:
+			case <-more:
 			case <-s.Context().Done():
 				return nil
 			}
@@ -124,6 +142,25 @@ func (a *Admin) live(c *web.Context) error {
 			}
 		}
 	})
+}
+
+// sendNodes sends what is known about the nodes, unless it is what was said before.
+func (a *Admin) sendNodes(s *web.Events, said *string) error {
+	if a.o.Cluster == nil {
+		return nil
+	}
+	samples, _ := a.samples.all()
+	var now sample
+	if len(samples) > 0 {
+		now = samples[len(samples)-1]
+	}
+	rows, _ := a.nodeRows()
+	text, err := json.Marshal(nodesNow{rows, a.troubles(now)})
+	if err != nil || string(text) == *said {
+		return err
+	}
+	*said = string(text)
+	return s.SendJSON(web.Event{Name: "nodes"}, json.RawMessage(text))
 }
 
 // stillMay reports whether the administrator of a stream may still look: a session can end, and a role be taken away, while it

@@ -76,6 +76,7 @@ func notices() map[string]string {
 	return map[string]string{
 		"saved": "Saved.", "deleted": "Deleted.", "created": "Created.", "restored": "Restored.", "undone": "Undone.", "done": "Done.",
 		"disabled": "Disabled.", "enabled": "Enabled.", "loggedout": "Logged out everywhere.", "reset": "Reset.", "flushed": "The cache is empty.",
+		"removed": "The node is removed.",
 	}
 }
 

@@ -1,8 +1,9 @@
 // The live part of the page of the cluster.
 import { follow } from "./events.mjs";
+import { showNodes, showTroubles } from "./nodes.mjs";
 import { t } from "./texts.mjs";
 
-/** @typedef {{self: number, leader: number, term: number, nodes: string, roles: Record<string, string>, connected: number, troubles: {What: string, Remedy: string}[] | null}} Now */
+/** @typedef {{self: number, leader: number, term: number, nodes: string, roles: Record<string, string>, connected: number, rows: import("./nodes.mjs").Row[] | null, troubles: import("./nodes.mjs").Trouble[] | null}} Now */
 
 const fresh = /** @type {HTMLElement} */ (document.getElementById("fresh"));
 const leader = /** @type {HTMLElement} */ (document.getElementById("leader"));
@@ -13,23 +14,6 @@ const past = /** @type {HTMLElement} */ (document.getElementById("past"));
 let last;
 let since = new Date();
 let was = true;
-
-/** @param {Now} now */
-function warn(now) {
-	const all = now.troubles ?? [];
-	const list = document.createElement("ul");
-	list.className = "troubles";
-	for (const one of all) {
-		const li = document.createElement("li");
-		const what = document.createElement("strong");
-		what.textContent = one.What;
-		li.append(what, ` ${one.Remedy}`);
-		list.append(li);
-	}
-	document.getElementById("wrong")?.replaceChildren(...(all.length > 0 ? [list] : []));
-	const well = document.getElementById("well");
-	if (well) well.hidden = all.length > 0;
-}
 
 /** @param {Now} now */
 function show(now) {
@@ -46,7 +30,8 @@ function show(now) {
 		while (past.childElementCount > 100) past.lastElementChild?.remove();
 	}
 	leader.textContent = name;
-	warn(now);
+	showTroubles(now.troubles);
+	showNodes(now.rows);
 	term.textContent = String(now.term);
 	for (const e of document.querySelectorAll("[data-node]")) {
 		const id = /** @type {HTMLElement} */ (e).dataset.node ?? "";

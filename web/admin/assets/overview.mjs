@@ -1,6 +1,7 @@
 // The live part of the overview.
 import { follow } from "./events.mjs";
 import { bytes, number } from "./format.mjs";
+import { showNodes, showTroubles } from "./nodes.mjs";
 import { t } from "./texts.mjs";
 import { plot } from "./plot.mjs";
 
@@ -47,6 +48,11 @@ follow(
 			if (samples.length > keep) samples.shift();
 			show(s);
 			draw();
+		},
+		/** @param {{nodes: import("./nodes.mjs").Row[] | null, troubles: import("./nodes.mjs").Trouble[] | null}} now */
+		nodes(now) {
+			showNodes(now.nodes);
+			showTroubles(now.troubles);
 		},
 	},
 	(connected) => {
