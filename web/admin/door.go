@@ -75,6 +75,29 @@ func (a *Admin) private(next http.Handler) http.Handler {
 	}))
 }
 
+// maySee reports whether an account may look at pages, as private requires.
+func maySee(u auth.User) bool {
+	return !u.Disabled && u.TOTP && (u.Has(RoleSuperadmin) || u.Has(RoleViewer))
+}
+
+// stillMay reports whether the administrator of a stream may still look, or why that is not known: a session can end, and a role be
+// taken away, while it is open.
+func (a *Admin) stillMay(c *web.Context) (bool, error) {
+	c.LookAgain()
+	who, err := c.User()
+	if err != nil {
+		return false, err
+	}
+	u, err := a.users.Get(c, engine.Read{Level: engine.Local}, who.ID)
+	return err == nil && maySee(u), err
+}
+
+// lookAgain is stillMay for streams that end when nobody knows.
+func (a *Admin) lookAgain(c *web.Context) bool {
+	may, _ := a.stillMay(c) // not known: no
+	return may
+}
+
 // superadmin lets only superadmins through, for pages that show what viewers must not see.
 func superadmin(next http.Handler) http.Handler {
 	return web.Handler(func(c *web.Context) error {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web"
 )
@@ -124,20 +123,4 @@ func (a *Admin) live(c *web.Context) error {
 			}
 		}
 	})
-}
-
-// stillMay reports whether the administrator of a stream may still look: a session can end, and a role be taken away, while it
-// is open.
-func (a *Admin) stillMay(c *web.Context) bool {
-	who, err := c.User()
-	if err != nil {
-		return false
-	}
-	u, err := a.users.Get(c, engine.Read{Level: engine.Local}, who.ID)
-	return err == nil && maySee(u)
-}
-
-// maySee reports whether an account may look at pages, as private requires.
-func maySee(u auth.User) bool {
-	return !u.Disabled && u.TOTP && (u.Has(RoleSuperadmin) || u.Has(RoleViewer))
 }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
@@ -111,22 +110,6 @@ type gridCell struct {
 type gridChoice struct {
 	Name, Label string
 	On          bool
-}
-
-// faultyText is a text with a fault at one place.
-type faultyText struct {
-	Before, At, After string
-	Pos               int // counted from 1, in characters
-}
-
-// markFault cuts a text at the byte of its fault.
-func markFault(text string, pos int) *faultyText {
-	pos = min(max(pos, 0), len(text))
-	for pos > 0 && pos < len(text) && !utf8.RuneStart(text[pos]) {
-		pos--
-	}
-	_, n := utf8.DecodeRuneInString(text[pos:])
-	return &faultyText{text[:pos], text[pos : pos+n], text[pos+n:], utf8.RuneCountInString(text[:pos]) + 1}
 }
 
 // gridPage shows a page of records.
