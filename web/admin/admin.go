@@ -226,7 +226,7 @@ func (a *Admin) newApp() error {
 	a.app.AddErrors(auth.Catalog(), mail.Catalog(), record.Catalog(), series.Catalog(), graph.Catalog())
 	a.app.Use(a.checkHost, web.Compress(web.CompressOptions{}))
 	a.account, err = account.New(a.app, a.users, account.Options{
-		Sessions: a.store, Prefix: Prefix + "/account", Name: "Skerry admin", Views: views, Closed: true, AfterLogin: Prefix, Locals: a.accountLocals, Now: a.o.Now,
+		Sessions: a.store, Prefix: Prefix + "/account", Name: "Skerry admin", Views: views, Closed: true, AfterLogin: Prefix, Locals: a.accountLocals, OnEvent: a.accountEvent, Now: a.o.Now,
 	})
 	return err
 }
