@@ -168,8 +168,7 @@ type Admin struct {
 	backups atomic.Int32 // that are being taken
 	setup   setup
 
-	superadmins sync.Mutex // one change at a time that takes the powers of a superadmin away
-	started     time.Time
+	started time.Time
 }
 
 // New returns the admin page. It fails with engine.ErrUnsupported if the engine does not promise what users need.
@@ -184,7 +183,7 @@ func New(o Options) (*Admin, error) {
 	if a.store, err = session.New(o.Store, session.Options{Namespace: sessionsNamespace}); err != nil {
 		return nil, err
 	}
-	if a.users, err = auth.New(o.Store, auth.Options{Space: keyspace.Administrators, Argon2: o.Hashing, Sessions: a.store, Issuer: "Skerry admin", MinPassword: minPassword}); err != nil {
+	if a.users, err = auth.New(o.Store, auth.Options{Space: keyspace.Administrators, Argon2: o.Hashing, Sessions: a.store, Issuer: "Skerry admin", MinPassword: minPassword, KeepRole: RoleSuperadmin}); err != nil {
 		return nil, err
 	}
 	if err := a.newApp(); err != nil {
