@@ -14,6 +14,7 @@ import (
 	"github.com/skerrydb/skerry/record/query"
 	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/records"
 )
 
 const (
@@ -193,7 +194,7 @@ func (a *Admin) gridLocals(k *schema.Compiled, s gridState, views []savedView) w
 	return web.Locals{
 		"title": collectionTitle(k), "name": k.Name, "hint": k.Hint, "path": Prefix + collectionPath(k.Name), "state": s, "first": first.link(), "count_link": counted.link(),
 		"choices": choices, "settable": settable, "views": views, "fields": fieldsForModules(k), "columns_text": strings.Join(s.Columns, ","),
-		"export": Prefix + collectionPath(k.Name) + "/export?" + all.values().Encode(),
+		"export": Prefix + collectionPath(k.Name) + "/export?" + all.values().Encode(), "import_most": records.MaxBody,
 	}
 }
 
