@@ -7,24 +7,15 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
 )
 
 // TestScanGivenUp: a scan ends soon after the call that it is for has been given up, in views and updates.
 func TestScanGivenUp(t *testing.T) {
 	t.Parallel()
-	eng, err := embedded.Open(t.TempDir(), embedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer eng.Close()
-	s, err := kv.New(eng, kv.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _, _ := open(t)
 	const keys = 2000
-	_, err = s.Update(t.Context(), 0, func(tx *kv.Tx) error {
+	_, err := s.Update(t.Context(), 0, func(tx *kv.Tx) error {
 		for i := range keys {
 			if _, err := tx.Set(fmt.Appendf(nil, "key%04d", i), nil, kv.SetOptions{}); err != nil {
 				return err
