@@ -2,6 +2,9 @@ package auth
 
 import (
 	"context"
+	"slices"
+
+	"github.com/skerrydb/skerry/engine"
 )
 
 // SetName changes the name of a user.
@@ -22,7 +25,12 @@ func (a *Auth) SetRoles(ctx context.Context, user string, roles []string) (User,
 	if err != nil {
 		return User{}, err
 	}
-	return a.change(ctx, "set the roles", user, func(_ tx, u *stored) error {
+	return a.change(ctx, "set the roles", user, func(t tx, u *stored) error {
+		if !slices.Contains(roles, a.o.KeepRole) {
+			if err := t.keepRole(u); err != nil {
+				return err
+			}
+		}
 		u.Roles = roles
 		u.pending = false // otherwise anyone who registers the address again would get them
 		return nil
@@ -34,6 +42,11 @@ func (a *Auth) SetRoles(ctx context.Context, user string, roles []string) (User,
 // false, Disable enables the user.
 func (a *Auth) Disable(ctx context.Context, user string, disabled bool) (User, error) {
 	return a.change(ctx, "disable a user", user, func(t tx, u *stored) error {
+		if disabled {
+			if err := t.keepRole(u); err != nil {
+				return err
+			}
+		}
 		u.Disabled, u.pending = disabled, false // a disabled address stays taken
 		if !disabled {
 			return nil
@@ -71,11 +84,36 @@ func (a *Auth) change(ctx context.Context, verb, user string, fn func(t tx, u *s
 func (a *Auth) Delete(ctx context.Context, user string) error {
 	return a.update(ctx, "delete a user", func(t tx) error {
 		u, err := t.mustUser(user)
+		if err == nil {
+			err = t.keepRole(u)
+		}
 		if err != nil {
 			return err
 		}
 		return t.remove(u)
 	})
+}
+
+// keepRole fails if u is the last user with Options.KeepRole who is not disabled. It reads the others in the transaction that changes
+// u, so that two of them cannot be changed at once, each because of the other.
+func (t tx) keepRole(u *stored) error {
+	role := t.a.o.KeepRole
+	if role == "" || u.Disabled || !u.Has(role) {
+		return nil
+	}
+	for it, err := range t.ScanPrefix([]byte{keyUser}) {
+		if err != nil {
+			return err
+		}
+		other, err := decodeUser(string(it.Key[1:]), it.Val)
+		if err != nil {
+			return err
+		}
+		if other.ID != u.ID && other.Has(role) && !other.Disabled {
+			return nil
+		}
+	}
+	return engine.Errorf(engine.CodePreconditionFailed, "%s is the only %s who can log in, so nobody could change anything afterwards; make somebody else a %s first", u.Email, role, role)
 }
 
 // remove deletes u and all that belongs to it.

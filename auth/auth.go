@@ -64,6 +64,10 @@ type Options struct {
 	// verified their address. Without it that is CodeEmailUnverified.
 	AllowUnverified bool
 
+	// KeepRole, if set, is a role that SetRoles, Disable and Delete do not take from the last user who has it and is not disabled:
+	// CodePreconditionFailed. To know, they read users until they find another one.
+	KeepRole string
+
 	Limits Limits
 
 	ResetTTL   time.Duration // of a reset token; 0 means DefaultResetTTL

@@ -367,6 +367,11 @@ func (a *Auth) LoginTOTP(ctx context.Context, ticket, code string) (User, error)
 	return a.second(ctx, ticket, code, totpOnly)
 }
 
+// TicketUser returns the user of a ticket that LoginTOTP would take now, or ErrTokenInvalid. The user is not logged in yet.
+func (a *Auth) TicketUser(ctx context.Context, r engine.Read, ticket string) (User, error) {
+	return a.CheckToken(ctx, r, toLogin, ticket)
+}
+
 // LoginRecovery is LoginTOTP with a recovery code, which it uses up.
 func (a *Auth) LoginRecovery(ctx context.Context, ticket, code string) (User, error) {
 	return a.second(ctx, ticket, code, recoveryOnly)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -86,18 +85,9 @@ func (o *topOptions) do(ctx context.Context, p verb.Process, _ []string) error {
 	return top.Watch(ctx, options)
 }
 
-// interactive reports whether the standard output is a terminal that can be drawn on. The null device is none, although it is
-// a device for characters too.
+// interactive reports whether the standard output is a terminal that can be drawn on.
 func interactive(p verb.Process) bool {
-	if !verb.Terminal(p.Stdout) || slices.Contains(p.Environ, "TERM=dumb") {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	if err != nil {
-		return true
-	}
-	out, err := p.Stdout.(*os.File).Stat() // verb.Terminal has seen that it is a file
-	return err == nil && !os.SameFile(null, out)
+	return verb.Terminal(p.Stdout) && !slices.Contains(p.Environ, "TERM=dumb")
 }
 
 // fetch returns the body of the response to a GET, as a top.Source does.

@@ -8,7 +8,8 @@ import (
 
 // Scan yields the live items with lo <= key < hi in ascending byte order. A nil hi means up
 // to the end of the space. The transaction must not write during the scan. If there is an
-// error, it is the last value.
+// error, it is the last value. In a transaction of a Store, a scan ends with the error of the
+// call's context soon after that is done.
 func (t *Tx) Scan(lo, hi []byte) iter.Seq2[Item, error] {
 	from, to := t.bounds(lo, hi)
 	return t.scan(t.records(from, to, false))
@@ -53,6 +54,9 @@ type stored struct {
 	record
 }
 
+// scanChecks is after how many records a scan looks whether the call that it is for has been given up.
+const scanChecks = 256
+
 // records yields all records between two data keys, live or not, in ascending order or, if
 // back is set, in descending order.
 func (t *Tx) records(from, to []byte, back bool) iter.Seq2[stored, error] {
@@ -65,7 +69,11 @@ func (t *Tx) records(from, to []byte, back bool) iter.Seq2[stored, error] {
 		if back {
 			scan = engine.Tx.ScanBack
 		}
+		n := 0
 		for p, err := range scan(t.tx, from, to) {
+			if n++; err == nil && n%scanChecks == 0 && t.ctx != nil {
+				err = t.ctx.Err()
+			}
 			if err != nil {
 				yield(stored{}, err)
 				return

@@ -107,6 +107,7 @@ func (s *Store) View(ctx context.Context, r engine.Read, space uint8, fn func(t 
 	t := s.txs.Get().(*Tx)
 	pos, err := s.eng.View(ctx, r, func(tx engine.Tx) error {
 		t.Bind(tx, space)
+		t.ctx = ctx
 		return fn(t)
 	})
 	s.release(t, err)
@@ -125,6 +126,7 @@ func (s *Store) UpdateOf(ctx context.Context, space uint8, key []byte, fn func(t
 	t := s.txs.Get().(*Tx)
 	run := func(tx engine.Tx) error {
 		t.Bind(tx, space)
+		t.ctx = ctx
 		if err := fn(t); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -16,10 +17,11 @@ type Tx struct {
 	tx     engine.Tx
 	plain  plain // kept across Bind
 	space  uint8
-	stays  bool   // see Stay
-	us     uint64 // the transaction's time; 0: not read yet
-	asOf   int64  // expiries up to this millisecond have passed; 0: not read yet
-	broken error  // a write was left half done
+	stays  bool            // see Stay
+	us     uint64          // the transaction's time; 0: not read yet
+	asOf   int64           // expiries up to this millisecond have passed; 0: not read yet
+	broken error           // a write was left half done
+	ctx    context.Context // of the Store's call; nil: t was bound by In or Bind
 
 	// Scratch buffers, kept across Bind.
 	key, idx, val, old []byte
@@ -41,7 +43,7 @@ func In(tx engine.Tx, space uint8) *Tx {
 // Bind binds t to tx and space and keeps t's buffers, so a Tx that is bound repeatedly does
 // not allocate. A nil tx releases the last one.
 func (t *Tx) Bind(tx engine.Tx, space uint8) {
-	t.tx, t.space, t.stays, t.us, t.asOf, t.broken = tx, space, false, 0, 0, nil
+	t.tx, t.space, t.stays, t.us, t.asOf, t.broken, t.ctx = tx, space, false, 0, 0, nil, nil
 	t.ahead.buf, t.ahead.keys = t.ahead.buf[:0], t.ahead.keys[:0]
 	if cap(t.val) > keepScratch {
 		t.val = nil

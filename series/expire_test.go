@@ -147,6 +147,12 @@ func (e *expiring) is(s *Store, what string, want ...string) {
 	if slices.Sort(want); !slices.Equal(got, want) || s.Stats().Series != len(want) {
 		e.t.Errorf("%s: the series are %q, of %d; want %q", what, got, s.Stats().Series, want)
 	}
+	for n := 1; n <= len(want)+1; n++ {
+		first, more, err := s.FirstLabelValues(e.t.Context(), NameLabel, n, engine.Read{})
+		if err != nil || !slices.Equal(first, got[:min(n, len(got))]) || more != (n < len(got)) {
+			e.t.Errorf("%s: the first %d are %q, %v, %v", what, n, first, more, err)
+		}
+	}
 }
 
 // stored returns how many definitions the engine has.

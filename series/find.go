@@ -54,6 +54,22 @@ func (s *Store) LabelValues(ctx context.Context, label string, match []Matcher, 
 	return s.collect(ctx, match, r, all, func(name, value string) (string, bool) { return value, name == label })
 }
 
+// FirstLabelValues returns the first n of what LabelValues returns without matchers, and whether there are more. It needs memory for
+// 2n of them only.
+func (s *Store) FirstLabelValues(ctx context.Context, label string, n int, r engine.Read) (first []string, more bool, err error) {
+	if n <= 0 {
+		return nil, false, engine.Errorf(engine.CodeInvalid, "the number of values is %d, must be positive", n)
+	}
+	h, _, err := s.find(ctx, nil, r)
+	if err != nil {
+		return nil, false, err
+	}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	first, more = h.index.firstOf(label, n)
+	return first, more, nil
+}
+
 // collect returns all, if every series matches, or what pick takes of the labels of those that do.
 func (s *Store) collect(ctx context.Context, match []Matcher, r engine.Read, all func(*index) []string, pick func(name, value string) (string, bool)) ([]string, error) {
 	h, ids, err := s.find(ctx, match, r)

@@ -310,3 +310,19 @@ func (x *index) valuesOf(name string) []string {
 	slices.Sort(out)
 	return out
 }
+
+// firstOf returns the first n of valuesOf, and whether there are more.
+func (x *index) firstOf(name string, n int) (first []string, more bool) {
+	at, ok := x.number[name]
+	if !ok {
+		return nil, false
+	}
+	for v := range x.values[at] {
+		if first = append(first, x.texts[v]); len(first) == 2*n {
+			slices.Sort(first)
+			first = first[:n]
+		}
+	}
+	slices.Sort(first)
+	return first[:min(len(first), n)], len(x.values[at]) > n
+}

@@ -53,12 +53,17 @@ func (p Process) utf8() bool {
 	return false
 }
 
-// Terminal reports whether w is a terminal.
+// Terminal reports whether w is a terminal. Other devices, such as the null device, are none.
 func Terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
 		return false
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	is := false
+	err = conn.Control(func(fd uintptr) { is = isTerminal(f, fd) })
+	return err == nil && is
 }

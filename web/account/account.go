@@ -93,6 +93,10 @@ type Options struct {
 	// Now is the clock for the expiry of new API keys; nil means time.Now.
 	Now func() time.Time
 
+	// OnEvent, if set, is called after logins, logouts and changes of passwords, second factors and sessions by their users, and
+	// after attempts with a wrong secret, before the response. It must be fast, and bound what it keeps of attempts.
+	OnEvent func(c *web.Context, e Event)
+
 	// Email, if set, returns the message to send in place of the given one. Its Kind is
 	// one of auth's kinds or of this package's Notices.
 	Email func(Email) mail.Message

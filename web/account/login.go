@@ -59,6 +59,9 @@ func (a *Account) login(c *web.Context) error {
 		return a.refuse(c, "login", locals, err)
 	}
 	u, err := a.users.Login(c, in.Email, in.Password, c.ClientIP())
+	if _, more := auth.Ticket(err); !more {
+		a.loginEnded(c, u, in.Email, "", "", err)
+	}
 	return a.ended(c, u, err, in.Next, locals)
 }
 
@@ -148,6 +151,7 @@ func (a *Account) loginCode(c *web.Context) error {
 		return a.refuse(c, "code", locals, err)
 	}
 	u, err := a.secondFactor(c, in.Ticket, in.Code)
+	a.loginEnded(c, u, "", in.Ticket, in.Code, err)
 	switch {
 	case engine.CodeOf(err) == auth.CodeTokenInvalid:
 		return a.refuse(c, "login", web.Locals{"next": in.Next, "problem": "That took too long. Please log in again."}, err)
@@ -175,6 +179,7 @@ func (a *Account) logout(c *web.Context) error {
 	if d, ok := DeviceOf(c); ok {
 		return a.endDevice(c, d)
 	}
+	a.leaving(c)()
 	c.Session().Logout()
 	return a.done(c, a.LoginPath()+"?done=logout", http.StatusNoContent, nil)
 }

@@ -112,6 +112,9 @@ func (a *Account) callback(c *web.Context) error {
 		return a.refuse(c, "login", web.Locals{"next": f.Next}, err)
 	}
 	u, err := a.users.LoginIdentity(c, id)
+	if _, more := auth.Ticket(err); !more {
+		a.loginEnded(c, u, "", "", "", err)
+	}
 	return a.ended(c, u, err, f.Next, web.Locals{"next": f.Next})
 }
 

@@ -223,5 +223,9 @@ func (a *Account) sure(c *web.Context, u auth.User, password string) error {
 	if password == "" {
 		return web.Wrong("/password", "is required")
 	}
-	return a.users.ConfirmPassword(c, u.ID, password)
+	err := a.users.ConfirmPassword(c, u.ID, password)
+	if err != nil {
+		a.happened(c, Event{Kind: GavePassword, User: u, Err: err})
+	}
+	return err
 }

@@ -52,6 +52,7 @@ func (a *Account) resetConfirm(c *web.Context) error {
 	default:
 		return a.refuse(c, "reset", nil, err)
 	}
+	a.happened(c, Event{Kind: ChangedPassword, User: u})
 	a.notify(c, PasswordChanged, u.Email, u)
 	if err := a.endSessions(c, u); err != nil {
 		return err
@@ -81,6 +82,7 @@ func (a *Account) password(c *web.Context, u auth.User) error {
 	var changed auth.User
 	if err == nil {
 		changed, err = a.users.ChangePassword(c, u.ID, in.Old, in.Password)
+		a.happened(c, Event{Kind: ChangedPassword, User: u, Err: err})
 	}
 	if err != nil {
 		return a.refuse(c, "password", web.Locals{"email": u.Email, "me": meOf(u)}, err)

@@ -52,6 +52,7 @@ func (a *Account) revoke(c *web.Context, u auth.User) error {
 		if err := a.users.RevokeDevice(c, u.ID, in.Device); err != nil {
 			return err
 		}
+		a.happened(c, Event{Kind: EndedSessions, User: u})
 		return a.done(c, a.to("/sessions", "revoked"), http.StatusNoContent, nil)
 	}
 	if in.Handle == c.Session().Handle() && in.Handle != "" {
@@ -64,6 +65,7 @@ func (a *Account) revoke(c *web.Context, u auth.User) error {
 	if err != nil {
 		return err
 	}
+	a.happened(c, Event{Kind: EndedSessions, User: u})
 	return a.done(c, a.to("/sessions", "revoked"), http.StatusNoContent, nil)
 }
 
@@ -77,6 +79,7 @@ func (a *Account) revokeOthers(c *web.Context, u auth.User) error {
 	if err != nil {
 		return err
 	}
+	a.happened(c, Event{Kind: EndedSessions, User: u})
 	return a.done(c, a.to("/sessions", "revoked-others"), http.StatusOK, struct {
 		Ended int `json:"ended"`
 	}{n + apps})

@@ -74,6 +74,7 @@ func (a *Account) tokenLogin(c *web.Context) error {
 	if ticket, ok := auth.Ticket(err); ok {
 		return a.sendTicket(c, ticket, err)
 	}
+	a.loginEnded(c, u, in.Email, "", "", err)
 	return a.issue(c, u, in.Device, err)
 }
 
@@ -87,6 +88,7 @@ func (a *Account) tokenCode(c *web.Context) error {
 		return err
 	}
 	u, err := a.secondFactor(c, in.Ticket, in.Code)
+	a.loginEnded(c, u, "", in.Ticket, in.Code, err)
 	return a.issue(c, u, in.Device, err)
 }
 
@@ -155,7 +157,11 @@ func (a *Account) tokenLogout(c *web.Context) error {
 
 // endDevice logs a device out. One that has ended meanwhile is no error.
 func (a *Account) endDevice(c *web.Context, d auth.Device) error {
+	left := a.leaving(c)
 	err := a.users.RevokeDevice(c, d.User, d.ID)
+	if err == nil {
+		left()
+	}
 	if err != nil && engine.CodeOf(err) != engine.CodeNotFound {
 		return err
 	}
@@ -212,6 +218,7 @@ func (a *Account) revokeDevice(c *web.Context) error {
 	if err := a.users.RevokeDevice(c, u.ID, in.ID); err != nil {
 		return err
 	}
+	a.happened(c, Event{Kind: EndedSessions, User: u})
 	return c.NoContent()
 }
 

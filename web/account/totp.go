@@ -117,6 +117,7 @@ func (a *Account) confirm(c *web.Context, u auth.User) error {
 		return err
 	}
 	codes, err := a.users.ConfirmTOTP(c, u.ID, text)
+	a.happened(c, Event{Kind: TurnedFactorOn, User: u, Err: err})
 	if err != nil {
 		return a.refuse(c, "enrol", web.Locals{"secret": "", "qr": template.URL("")}, err)
 	}
@@ -128,6 +129,7 @@ func (a *Account) disable(c *web.Context, u auth.User) error {
 	text, err := code(c)
 	if err == nil {
 		err = a.users.DisableTOTP(c, u.ID, text)
+		a.happened(c, Event{Kind: TurnedFactorOff, User: u, Recovery: err == nil && !ofApp(text), Err: err})
 	}
 	if err != nil {
 		return a.refuseFactor(c, u, err)
@@ -143,6 +145,7 @@ func (a *Account) codes(c *web.Context, u auth.User) error {
 	var codes []string
 	if err == nil {
 		codes, err = a.users.NewRecoveryCodes(c, u.ID, text)
+		a.happened(c, Event{Kind: MadeRecoveryCode, User: u, Recovery: err == nil && !ofApp(text), Err: err})
 	}
 	if err != nil {
 		return a.refuseFactor(c, u, err)

@@ -175,8 +175,7 @@ type Admin struct {
 	backups atomic.Int32    // that are being taken
 	setup   setup
 
-	superadmins sync.Mutex // one change at a time that takes the powers of a superadmin away
-	started     time.Time
+	started time.Time
 }
 
 // New returns the admin page. It fails with engine.ErrUnsupported if the engine does not promise what users need.
@@ -198,7 +197,7 @@ func New(o Options) (*Admin, error) {
 	if a.store, err = session.New(o.Store, session.Options{Namespace: sessionsNamespace}); err != nil {
 		return nil, err
 	}
-	if a.users, err = auth.New(o.Store, auth.Options{Space: keyspace.Administrators, Argon2: o.Hashing, Sessions: a.store, Issuer: "Skerry admin", MinPassword: minPassword}); err != nil {
+	if a.users, err = auth.New(o.Store, auth.Options{Space: keyspace.Administrators, Argon2: o.Hashing, Sessions: a.store, Issuer: "Skerry admin", MinPassword: minPassword, KeepRole: RoleSuperadmin}); err != nil {
 		return nil, err
 	}
 	if err := a.newApp(); err != nil {
@@ -240,7 +239,7 @@ func (a *Admin) newApp() error {
 	a.app.AddErrors(auth.Catalog(), mail.Catalog(), record.Catalog(), series.Catalog(), graph.Catalog())
 	a.app.Use(a.checkHost, web.Compress(web.CompressOptions{}))
 	a.account, err = account.New(a.app, a.users, account.Options{
-		Sessions: a.store, Prefix: Prefix + "/account", Name: "Skerry admin", Views: views, Closed: true, AfterLogin: Prefix, Locals: a.accountLocals, Now: a.o.Now,
+		Sessions: a.store, Prefix: Prefix + "/account", Name: "Skerry admin", Views: views, Closed: true, AfterLogin: Prefix, Locals: a.accountLocals, OnEvent: a.accountEvent, Now: a.o.Now,
 	})
 	return err
 }

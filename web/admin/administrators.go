@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -15,9 +14,13 @@ import (
 
 const administratorsPage = 100 // administrators of one page
 
+// operator stands for whoever uses the operator's port, which knows no persons.
+const operator = "(operator)"
+
 func (a *Admin) addAdministrators(g *web.Group) {
 	g.Get("/administrators", a.administratorsPage)
 	g.Post("/administrators", a.inviteAdministrator, superadmin)
+	g.Post("/administrators/withdraw", a.withdraw, superadmin)
 	g.Get("/administrators/{id}", a.administratorPage)
 	for verb, do := range map[string]func(*web.Context, auth.User) error{
 		"role": a.setAdministratorRole, "disable": a.disableAdministrator, "enable": a.enableAdministrator, "reset": a.resetAdministrator,
@@ -44,7 +47,7 @@ func (a *Admin) administratorsPage(c *web.Context) error {
 
 // showAdministrators shows the list with the form, which keeps what more has of it.
 func (a *Admin) showAdministrators(c *web.Context, status int, more web.Locals) error {
-	page, err := a.users.List(c, engine.Read{Level: engine.Local}, auth.ListOptions{After: c.Query("after").String(), Limit: administratorsPage})
+	page, err := a.users.List(c, freshness(c), auth.ListOptions{After: c.Query("after").String(), Limit: administratorsPage})
 	if err != nil {
 		return err
 	}
@@ -52,7 +55,10 @@ func (a *Admin) showAdministrators(c *web.Context, status int, more web.Locals) 
 	for _, u := range page.Users {
 		rows = append(rows, rowOfAdministrator(c, u))
 	}
-	all := web.Locals{"title": a.text("Administrators"), "rows": rows, "next": "", "problem": "", "email": "", "role": RoleViewer, "link": "", "link_for": ""}
+	all := web.Locals{"title": a.text("Administrators"), "rows": rows, "next": "", "problem": "", "email": "", "role": RoleViewer, "link": "", "link_for": "", "trouble": "", "most": maxInvitations}
+	if all["invitations"], all["more_invitations"], err = a.invitations(c); err != nil {
+		return err
+	}
 	if page.More {
 		all["next"] = page.Users[len(page.Users)-1].ID
 	}
@@ -141,10 +147,8 @@ func (a *Admin) setAdministratorRole(c *web.Context, u auth.User) error {
 		return engine.Errorf(engine.CodeInvalid, "the role %q must be %s or %s", role, RoleSuperadmin, RoleViewer)
 	}
 	err := a.act(c, "admin.role", u.Email, role, func() error {
-		return a.spare(c, u, role != RoleSuperadmin, func() error {
-			_, err := a.users.SetRoles(c, u.ID, []string{role})
-			return err
-		})
+		_, err := a.users.SetRoles(c, u.ID, []string{role})
+		return err
 	})
 	if err != nil {
 		return err
@@ -154,10 +158,8 @@ func (a *Admin) setAdministratorRole(c *web.Context, u auth.User) error {
 
 func (a *Admin) disableAdministrator(c *web.Context, u auth.User) error {
 	err := a.act(c, "admin.disable", u.Email, "", func() error {
-		return a.spare(c, u, true, func() error {
-			_, err := a.users.Disable(c, u.ID, true)
-			return err
-		})
+		_, err := a.users.Disable(c, u.ID, true)
+		return err
 	})
 	if err != nil {
 		return err
@@ -177,9 +179,7 @@ func (a *Admin) enableAdministrator(c *web.Context, u auth.User) error {
 }
 
 func (a *Admin) deleteAdministrator(c *web.Context, u auth.User) error {
-	err := a.act(c, "admin.delete", u.Email, "", func() error {
-		return a.spare(c, u, true, func() error { return a.users.Delete(c, u.ID) })
-	})
+	err := a.act(c, "admin.delete", u.Email, "", func() error { return a.users.Delete(c, u.ID) })
 	if err != nil {
 		return err
 	}
@@ -221,49 +221,6 @@ func (a *Admin) revokeAdministrator(c *web.Context, u auth.User) error {
 	return a.done(c, administratorPath(u), "done")
 }
 
-// spare does fn, which takes the powers of u away if takes is true, unless nobody else could change anything afterwards. The
-// node that leads does all changes, so its lock orders them.
-func (a *Admin) spare(ctx context.Context, u auth.User, takes bool, fn func() error) error {
-	if !takes {
-		return fn()
-	}
-	a.superadmins.Lock()
-	defer a.superadmins.Unlock()
-	now, err := a.users.Get(ctx, engine.Read{}, u.ID)
-	if err != nil {
-		return err
-	}
-	if now.Has(RoleSuperadmin) && !now.Disabled {
-		other, err := a.otherSuperadmin(ctx, u.ID)
-		if err != nil {
-			return err
-		}
-		if !other {
-			return engine.Errorf(engine.CodePreconditionFailed, "%s is the only superadmin who can log in, so nobody could change anything afterwards; make somebody else a superadmin first", u.Email)
-		}
-	}
-	return fn()
-}
-
-// otherSuperadmin reports whether there is a superadmin besides one who is not disabled.
-func (a *Admin) otherSuperadmin(ctx context.Context, id string) (bool, error) {
-	for o := (auth.ListOptions{Limit: administratorsPage}); ; {
-		page, err := a.users.List(ctx, engine.Read{}, o)
-		if err != nil {
-			return false, err
-		}
-		for _, u := range page.Users {
-			if u.ID != id && u.Has(RoleSuperadmin) && !u.Disabled {
-				return true, nil
-			}
-		}
-		if !page.More {
-			return false, nil
-		}
-		o.After = page.Users[len(page.Users)-1].ID
-	}
-}
-
 // Operate serves POST /administrators on the operator's port: an Invitation as JSON, answered with the path of a set-up link.
 func (a *Admin) Operate(c *web.Context) error {
 	var in Invitation
@@ -277,7 +234,7 @@ func (a *Admin) Operate(c *web.Context) error {
 		action = "admin.reset"
 	}
 	var path string
-	err := a.actAs(c, auth.User{Email: "(operator)"}, action, in.Email, in.Role, func() (err error) {
+	err := a.actAs(c, auth.User{Email: operator}, action, in.Email, in.Role, func() (err error) {
 		path, err = a.Invite(c, in)
 		return err
 	})

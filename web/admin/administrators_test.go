@@ -154,3 +154,57 @@ func TestLooksAdministrators(t *testing.T) {
 
 // local is the level of reads of a test.
 var local = engine.Read{Level: engine.Local}
+
+var handleInPage = regexp.MustCompile(`name="link" value="([0-9a-f]{64})"`)
+
+// TestOpenLinks: the page lists set-up links until they are used or withdrawn, and their answer says so.
+func TestOpenLinks(t *testing.T) {
+	t.Parallel()
+	w := start(t, skerry.Options{})
+	anna := w.anna()
+	anna.get("/admin/administrators").expect(200).lacks("Open links")
+	made := anna.post("/admin/administrators", "email", viewersEmail, "role", "viewer").expect(200, "Open links", viewersEmail)
+	link := linkIn(made)
+	w.invite("carl@example.org", "superadmin")
+	page := anna.get("/admin/administrators").expect(200, "carl@example.org", "(operator)", "Valid until")
+	_, token, _ := strings.Cut(link, "/setup/")
+	page.lacks(token)
+	handles := handleInPage.FindAllStringSubmatch(page.Body, -1)
+	if len(handles) != 2 {
+		t.Fatalf("%q", handles)
+	}
+	ben := w.client()
+	ben.setUp(link, viewersEmail)
+	ben.get("/admin/administrators").expect(200, "carl@example.org").lacks("Withdraw")
+	ben.post("/admin/administrators/withdraw", "link", handles[1][1]).expect(403)
+	page = anna.get("/admin/administrators").expect(200)
+	open := handleInPage.FindAllStringSubmatch(page.Body, -1)
+	if len(open) != 1 {
+		t.Fatalf("%q", open)
+	}
+	anna.post("/admin/administrators/withdraw", "link", open[0][1]).expect(200, "no longer works").lacks("Open links")
+	anna.post("/admin/administrators/withdraw", "link", open[0][1]).expect(409, "used or withdrawn already")
+	anna.post("/admin/administrators/withdraw", "link", "../../x").expect(400)
+	anna.post("/admin/administrators/withdraw", "link", "").expect(409)
+	w.client().get(link).expect(400, "was already used")
+
+	withdrawn := linkIn(anna.post("/admin/administrators", "email", "carl@example.org", "role", "viewer").expect(200))
+	open = handleInPage.FindAllStringSubmatch(anna.get("/admin/administrators").expect(200).Body, -1)
+	anna.post("/admin/administrators/withdraw", "link", open[0][1]).expect(200, "no longer works")
+	w.client().get(withdrawn).expect(400, "was withdrawn")
+	w.client().post(withdrawn, "password", password).expect(400, "was withdrawn")
+	anna.get("/admin/log").expect(200, "admin.withdraw", "carl@example.org")
+}
+
+// TestLinksOfTheFallen: a link of somebody who is no superadmin any more is shown as such, because it does not work.
+func TestLinksOfTheFallen(t *testing.T) {
+	t.Parallel()
+	w := start(t, skerry.Options{})
+	anna := w.anna()
+	ben := anna.invite(viewersEmail, "superadmin")
+	link := linkIn(ben.post("/admin/administrators", "email", "carl@example.org", "role", "superadmin").expect(200))
+	anna.get("/admin/administrators").expect(200, "carl@example.org").lacks("does not work")
+	anna.post(anna.administratorPath(viewersEmail)+"/role", "role", "viewer").expect(200)
+	anna.get("/admin/administrators").expect(200, "carl@example.org", "does not work")
+	w.client().get(link).expect(400)
+}

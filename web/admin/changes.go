@@ -469,9 +469,3 @@ func (a *Admin) sendChanges(c *web.Context, s *web.Events, sub *feed.Sub, f *cha
 		}
 	}
 }
-
-// lookAgain reports whether the administrator of a stream still may look.
-func (a *Admin) lookAgain(c *web.Context) bool {
-	c.LookAgain()
-	return a.stillMay(c)
-}

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web"
 )
@@ -289,20 +287,6 @@ func (a *Admin) clusterLive(c *web.Context) error {
 			}
 		}
 	})
-}
-
-// mayWatch is lookAgain for the page that people need most when no majority can be asked: until it can, who has opened the page
-// goes on to see which nodes there are, and nothing else.
-func (a *Admin) mayWatch(c *web.Context) bool {
-	c.LookAgain()
-	who, err := c.User()
-	if err == nil {
-		var u auth.User
-		if u, err = a.users.Get(c, engine.Read{Level: engine.Local}, who.ID); err == nil {
-			return maySee(u)
-		}
-	}
-	return errors.Is(err, engine.ErrNotLeader)
 }
 
 // roles returns the roles of the nodes, for people.

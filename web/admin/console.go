@@ -262,27 +262,6 @@ func placeOf(err error) int {
 	return -1
 }
 
-// maxMarked bounds the characters beside a mark.
-const maxMarked = 60
-
-// markPlace returns the line of a text that has the byte at pos, cut around it, and a second line with a mark under the character.
-func markPlace(text string, pos int) (line, under string) {
-	pos = min(max(pos, 0), len(text))
-	begin := strings.LastIndexByte(text[:pos], '\n') + 1
-	end := len(text)
-	if i := strings.IndexByte(text[pos:], '\n'); i >= 0 {
-		end = pos + i
-	}
-	before, after := []rune(strings.ReplaceAll(text[begin:pos], "\t", " ")), []rune(strings.ReplaceAll(text[pos:end], "\t", " "))
-	if len(before) > maxMarked {
-		before = append([]rune("…"), before[len(before)-maxMarked:]...)
-	}
-	if len(after) > maxMarked {
-		after = append(after[:maxMarked:maxMarked], '…')
-	}
-	return string(before) + string(after), strings.Repeat(" ", len(before)) + "^"
-}
-
 // runFilter finds records by the filter language.
 func (a *Admin) runFilter(ctx context.Context, in consoleInput) (*consoleGrid, error) {
 	if in.Collection == "" {

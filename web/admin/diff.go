@@ -223,8 +223,36 @@ func wordsIn(s string) []string {
 	return all
 }
 
-// byWord compares words by their longest common subsequence.
+// byWord compares words.
 func byWord(a, b []string) []diffPart {
+	var all []diffPart
+	var del, ins strings.Builder
+	flush := func() {
+		all = append(all, diffPart{"del", shorten(del.String(), maxPart)}, diffPart{"ins", shorten(ins.String(), maxPart)})
+		del.Reset()
+		ins.Reset()
+	}
+	align(a, b, func(kind, text string) {
+		n := len(all)
+		switch {
+		case kind == "del":
+			del.WriteString(text)
+		case kind == "ins":
+			ins.WriteString(text)
+		case n > 0 && all[n-1].Kind == "same" && del.Len() == 0 && ins.Len() == 0:
+			all[n-1].Text += text
+		default:
+			flush()
+			all = append(all, diffPart{"same", text})
+		}
+	})
+	flush()
+	return all
+}
+
+// align calls each for the elements of the shortest difference of two lists, in order: "same" for those of their longest common
+// subsequence, "del" and "ins" for the others of a and b. Its memory is the product of their lengths.
+func align(a, b []string, each func(kind, text string)) {
 	long := make([][]int, len(a)+1)
 	for i := range long {
 		long[i] = make([]int, len(b)+1)
@@ -238,35 +266,18 @@ func byWord(a, b []string) []diffPart {
 			}
 		}
 	}
-	var all []diffPart
-	var del, ins strings.Builder
-	flush := func() {
-		all = append(all, diffPart{"del", shorten(del.String(), maxPart)}, diffPart{"ins", shorten(ins.String(), maxPart)})
-		del.Reset()
-		ins.Reset()
-	}
-	add := func(text string) {
-		if n := len(all); n > 0 && all[n-1].Kind == "same" && del.Len() == 0 && ins.Len() == 0 {
-			all[n-1].Text += text
-			return
-		}
-		flush()
-		all = append(all, diffPart{"same", text})
-	}
 	i, j := 0, 0
 	for i < len(a) || j < len(b) {
 		switch {
 		case i < len(a) && j < len(b) && a[i] == b[j]:
-			add(a[i])
+			each("same", a[i])
 			i, j = i+1, j+1
 		case j == len(b) || i < len(a) && long[i+1][j] >= long[i][j+1]:
-			del.WriteString(a[i])
+			each("del", a[i])
 			i++
 		default:
-			ins.WriteString(b[j])
+			each("ins", b[j])
 			j++
 		}
 	}
-	flush()
-	return all
 }

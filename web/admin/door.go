@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"strings"
@@ -83,7 +84,7 @@ func (a *Admin) leaderless() bool { return a.o.Cluster != nil && a.o.Cluster.Sta
 // with the cluster, and what to do. They show no data, so the worst is that somebody sees them whose session has just ended.
 func (a *Admin) alone(r *http.Request) bool {
 	switch r.URL.Path {
-	case Prefix + "/overview", Prefix + "/cluster", Prefix + "/cluster/live":
+	case Prefix + "/overview", Prefix + "/overview/live", Prefix + "/cluster", Prefix + "/cluster/live":
 		return a.leaderless()
 	}
 	return false
@@ -97,6 +98,36 @@ func (a *Admin) administrators() engine.Read {
 		r.MaxStale = math.MaxInt64
 	}
 	return r
+}
+
+// maySee reports whether an account may look at pages, as private requires.
+func maySee(u auth.User) bool {
+	return !u.Disabled && u.TOTP && (u.Has(RoleSuperadmin) || u.Has(RoleViewer))
+}
+
+// stillMay reports whether the administrator of a stream may still look, or why that is not known: a session can end, and a role be
+// taken away, while it is open.
+func (a *Admin) stillMay(c *web.Context) (bool, error) {
+	c.LookAgain()
+	who, err := c.User()
+	if err != nil {
+		return false, err
+	}
+	u, err := a.users.Get(c, a.administrators(), who.ID)
+	return err == nil && maySee(u), err
+}
+
+// mayWatch is stillMay for the pages that people need most when no majority can be asked: until it can, who has opened one goes on to see
+// which nodes there are, and nothing else.
+func (a *Admin) mayWatch(c *web.Context) bool {
+	may, err := a.stillMay(c)
+	return may || errors.Is(err, engine.ErrNotLeader)
+}
+
+// lookAgain is stillMay for streams that end when nobody knows.
+func (a *Admin) lookAgain(c *web.Context) bool {
+	may, _ := a.stillMay(c) // not known: no
+	return may
 }
 
 // superadmin lets only superadmins through, for pages that show what viewers must not see.

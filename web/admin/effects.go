@@ -64,35 +64,11 @@ type effectLine struct {
 	Text string
 }
 
-// effectLines returns the shortest difference of two texts, by their longest common subsequence. Effects have few lines: see maxEffect.
+// effectLines returns the shortest difference of two texts. Effects have few lines: see maxEffect.
 func effectLines(old, now []string) []effectLine {
-	n, m := len(old), len(now)
-	common := make([][]int, n+1)
-	for i := range common {
-		common[i] = make([]int, m+1)
-	}
-	for i := n - 1; i >= 0; i-- {
-		for j := m - 1; j >= 0; j-- {
-			if common[i][j] = max(common[i+1][j], common[i][j+1]); old[i] == now[j] {
-				common[i][j] = common[i+1][j+1] + 1
-			}
-		}
-	}
+	signs := map[string]string{"same": " ", "del": "-", "ins": "+"}
 	var all []effectLine
-	i, j := 0, 0
-	for i < n || j < m {
-		switch {
-		case i < n && j < m && old[i] == now[j]:
-			all = append(all, effectLine{" ", old[i]})
-			i, j = i+1, j+1
-		case i < n && (j == m || common[i+1][j] >= common[i][j+1]):
-			all = append(all, effectLine{"-", old[i]})
-			i++
-		default:
-			all = append(all, effectLine{"+", now[j]})
-			j++
-		}
-	}
+	align(old, now, func(kind, text string) { all = append(all, effectLine{signs[kind], text}) })
 	return all
 }
 

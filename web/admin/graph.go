@@ -90,9 +90,6 @@ type graphCounts struct {
 	VertexLabels, EdgeTypes []labelCount
 }
 
-// graphFault is a mistake in a text, with the place.
-type graphFault struct{ Detail, Before, At, After string }
-
 func graphLink(name string, more ...string) string {
 	q := url.Values{"graph": {name}}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -110,7 +107,7 @@ func (a *Admin) graphPage(c *web.Context) error {
 	}
 	name, text, id := c.Query("graph").Or(graph.Default).String(), c.Query("gremlin").String(), c.Query("vertex").String()
 	locals := web.Locals{
-		"title": a.text("Graph"), "names": names, "name": name, "gremlin": text, "id": id, "problem": "", "fault": (*graphFault)(nil),
+		"title": a.text("Graph"), "names": names, "name": name, "gremlin": text, "id": id, "problem": "", "fault": (*faultyText)(nil),
 		"results": []graphResult(nil), "asked": false, "cut": false, "plan": "", "vertex": (*vertexView)(nil), "counts": (*graphCounts)(nil), "older": "",
 		"indexes": []*graph.Index(nil), "schema": (*graph.Schema)(nil), "placeholder": graphPlaceholder, "limit": maxGraphResults, "count_limit": maxGraphCount,
 	}
@@ -145,9 +142,8 @@ func (a *Admin) graphProblem(c *web.Context, text string, err error, locals web.
 	} else if e, ok := errors.AsType[*traversal.StepError](err); ok {
 		at, detail = e.Pos, shorten(e.Error(), 2*maxGraphValue)
 		if at != gremlin.NoPos {
-			before := text[:min(at, len(text))]
-			line := strings.Count(before, "\n")
-			detail = a.text("line %d, column %d: %s", line+1, len([]rune(before[strings.LastIndexByte(before, '\n')+1:]))+1, detail)
+			f := markFault(text, at)
+			detail = a.text("line %d, column %d: %s", f.Line, f.Column, detail)
 		}
 	}
 	switch {
@@ -164,26 +160,9 @@ func (a *Admin) graphProblem(c *web.Context, text string, err error, locals web.
 	}
 	locals["problem"] = detail
 	if at != gremlin.NoPos && at <= len(text) {
-		f := &graphFault{Before: shortenFront(text[:at], maxGraphValue), After: shorten(text[at:], maxGraphValue)}
-		if f.After == "" {
-			f.At = "␣"
-		} else {
-			for _, r := range f.After {
-				f.At, f.After = string(r), f.After[len(string(r)):]
-				break
-			}
-		}
-		locals["fault"] = f
+		locals["fault"] = markFault(text, at).shortened(maxGraphValue)
 	}
 	return http.StatusUnprocessableEntity, nil
-}
-
-// shortenFront keeps the end of a text.
-func shortenFront(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return "…" + strings.ToValidUTF8(text[len(text)-n:], "")
 }
 
 // askGraph evaluates a text that only reads.

@@ -34,14 +34,6 @@ func (a *Admin) addHistory(g *web.Group) {
 	g.Post("/records/{collection}/{id}/history/restore", a.restore)
 }
 
-// freshness returns how new the state of a page must be: after an action, it must have its result.
-func freshness(c *web.Context) engine.Read {
-	if c.Request.Method != http.MethodGet || c.Query(noticeKey).Given() {
-		return engine.Read{}
-	}
-	return engine.Read{Level: engine.Local}
-}
-
 // historyEvent is a change as a page shows it.
 type historyEvent struct {
 	Rev, Seq    uint64
@@ -161,7 +153,7 @@ func (a *Admin) showRecord(c *web.Context, status int, trouble string) error {
 		return err
 	}
 	var off bool
-	_, err = a.o.Records.View(c, freshness(c), recordsActor(c), func(tx *record.Tx) error {
+	err = a.viewRecords(c, func(tx *record.Tx) error {
 		k, err := tx.Collection(collection)
 		if err != nil {
 			return err

@@ -35,6 +35,8 @@ type Line struct {
 	Subject   string    `json:"subject"` // what it was done to
 	Detail    string    `json:"detail,omitempty"`
 	Failed    string    `json:"failed,omitempty"` // why it failed
+	Count     int       `json:"count,omitempty"`  // how many attempts the line stands for; 0: one
+	Last      time.Time `json:"last,omitzero"`    // the last of them
 }
 
 // record adds a line to the log of actions. An action whose line cannot be written is reported in the server's log.
@@ -61,10 +63,7 @@ func (a *Admin) actAs(c *web.Context, u auth.User, action, subject, detail strin
 }
 
 func (a *Admin) write(c *web.Context, u auth.User, action, subject, detail string, failed error) error {
-	l := Line{At: a.o.Now().UTC(), Who: u.Email, UserID: u.ID, From: c.ClientIP(), RequestID: c.RequestID(), Action: action, Subject: shorten(subject, maxLogDetail), Detail: shorten(detail, maxLogDetail)}
-	if failed != nil {
-		l.Failed = shorten(failed.Error(), maxLogDetail)
-	}
+	l := a.line(c, u, action, subject, detail, failed)
 	text, err := json.Marshal(l)
 	if err == nil {
 		_, err = a.o.Store.Update(context.WithoutCancel(c), keyspace.AdminPage, func(t *kv.Tx) error {
@@ -74,6 +73,15 @@ func (a *Admin) write(c *web.Context, u auth.User, action, subject, detail strin
 	}
 	a.o.Logger.Info("admin page", "action", action, "subject", l.Subject, "who", l.Who, "request", l.RequestID, "failed", l.Failed, "err", err)
 	return err
+}
+
+// line makes the line of an action.
+func (a *Admin) line(c *web.Context, u auth.User, action, subject, detail string, failed error) Line {
+	l := Line{At: a.o.Now().UTC(), Who: u.Email, UserID: u.ID, From: c.ClientIP(), RequestID: c.RequestID(), Action: action, Subject: shorten(subject, maxLogDetail), Detail: shorten(detail, maxLogDetail)}
+	if failed != nil {
+		l.Failed = shorten(failed.Error(), maxLogDetail)
+	}
+	return l
 }
 
 // logKey orders lines by time; a request that writes two at one time has two keys, as the second tells of a failure.

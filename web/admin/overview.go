@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web"
 )
@@ -137,7 +136,7 @@ func (a *Admin) live(c *web.Context) error {
 			case <-s.Context().Done():
 				return nil
 			}
-			if !a.lookAgain(c) {
+			if !a.mayWatch(c) {
 				return nil
 			}
 		}
@@ -161,20 +160,4 @@ func (a *Admin) sendNodes(s *web.Events, said *string) error {
 	}
 	*said = string(text)
 	return s.SendJSON(web.Event{Name: "nodes"}, json.RawMessage(text))
-}
-
-// stillMay reports whether the administrator of a stream may still look: a session can end, and a role be taken away, while it
-// is open.
-func (a *Admin) stillMay(c *web.Context) bool {
-	who, err := c.User()
-	if err != nil {
-		return false
-	}
-	u, err := a.users.Get(c, engine.Read{Level: engine.Local}, who.ID)
-	return err == nil && maySee(u)
-}
-
-// maySee reports whether an account may look at pages, as private requires.
-func maySee(u auth.User) bool {
-	return !u.Disabled && u.TOTP && (u.Has(RoleSuperadmin) || u.Has(RoleViewer))
 }

@@ -1,6 +1,9 @@
 package admin
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
@@ -31,13 +34,51 @@ type bulkAction struct {
 	Every      bool // all that the filter finds, instead of those of IDs
 	IDs        []string
 	State      gridState
-	Known      string // how many records the dry run has found; "" before it
+	Known      string // the prints of what the dry run has found; "" before it
 }
 
 // bulkTarget is a record that a bulk action changes, at the revision at which it was found.
 type bulkTarget struct {
 	id  string
 	rev uint64
+}
+
+const printBytes = 8 // of a record: 10,000 make a form of 107 KB
+
+// printOf returns what differs if a record or its revision does. On the wire between two pages.
+func (t bulkTarget) printOf() string {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(t.id), t.rev))
+	return string(sum[:printBytes])
+}
+
+// printsOf returns the prints of records for the form of a dry run.
+func printsOf(targets []bulkTarget) string {
+	var all []byte
+	for _, t := range targets {
+		all = append(all, t.printOf()...)
+	}
+	return base64.RawURLEncoding.EncodeToString(all)
+}
+
+// changedSince returns how many records differ at least from those of which known has the prints.
+func changedSince(known string, targets []bulkTarget) int {
+	seen := map[string]bool{}
+	all, err := base64.RawURLEncoding.DecodeString(known)
+	if err != nil || len(all)%printBytes != 0 {
+		return max(1, len(targets)) // nothing is known of them
+	}
+	for part := range slices.Chunk(all, printBytes) {
+		seen[string(part)] = true
+	}
+	added, kept := 0, 0
+	for _, t := range targets {
+		if seen[t.printOf()] {
+			kept++
+		} else {
+			added++
+		}
+	}
+	return max(added, len(seen)-kept) // one that was changed is in both
 }
 
 // bulkResult says what a bulk action has done.
@@ -218,7 +259,7 @@ func (a *Admin) dryRun(c *web.Context, status int, b bulkAction, problem string)
 	columns := columnsOf(k, shown)
 	return a.show(c, status, "recordbulk", web.Locals{
 		"title": collectionTitle(k), "name": k.Name, "path": Prefix + collectionPath(k.Name), "back": Prefix + collectionPath(k.Name) + b.State.link(), "b": b, "count": len(targets), "more": more, "problem": problem,
-		"columns": columns, "rows": rowsOf(k, columns, sample, true), "steps": (len(targets) + record.MaxOps - 1) / record.MaxOps, "per_step": record.MaxOps, "limit": maxBulk, "ready": ready, "value": shorten(b.Value, gridText),
+		"columns": columns, "rows": rowsOf(k, columns, sample, true), "steps": (len(targets) + record.MaxOps - 1) / record.MaxOps, "per_step": record.MaxOps, "limit": maxBulk, "ready": ready, "known": printsOf(targets), "value": shorten(b.Value, gridText),
 	})
 }
 
@@ -259,8 +300,9 @@ func (a *Admin) bulkDo(c *web.Context) error {
 		return err
 	case err != nil || lacks != "" || more:
 		return a.dryRun(c, http.StatusUnprocessableEntity, b, "")
-	case strconv.Itoa(len(targets)) != b.Known:
-		return a.dryRun(c, http.StatusConflict, b, a.text("The number of matching records has changed since the preview (%s). Nothing was changed.", b.Known))
+	}
+	if n := changedSince(b.Known, targets); n > 0 {
+		return a.dryRun(c, http.StatusConflict, b, a.text("Since the preview, at least %d of the records were changed, added or deleted. Nothing was done: look at this one.", n))
 	}
 	var n bulkResult
 	var stopped error

@@ -2,7 +2,11 @@ package admin_test
 
 import (
 	"errors"
+	"fmt"
+	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
@@ -108,19 +112,85 @@ func TestBulk(t *testing.T) {
 	c.post("/admin/records/orders/bulk", "op", "set", "field", "count", "value", "1", "on", "ids").expect(422, "Choose records")
 	c.post("/admin/records/orders/bulk", "op", "set", "field", "count", "value", "many", "on", "all").expect(422, "A trial with the first records failed").lacks(`action="/admin/records/orders/bulk/do"`)
 	c.post("/admin/records/orders/bulk", "op", "set", "field", "count", "value", "1", "on", "all", "filter", "count >").expect(422, "<mark>")
-	c.post("/admin/records/orders/bulk", "op", "set", "field", "notes", "value", hostileText, "on", "all", "filter", "count >= 5", "columns", "title,notes").expect(200, "Change 15 records", "Order 005", "dry run").lacks("<b onclick")
+	seen := c.post("/admin/records/orders/bulk", "op", "set", "field", "notes", "value", hostileText, "on", "all", "filter", "count >= 5", "columns", "title,notes").expect(200, "Change 15 records", "Order 005", "dry run").lacks("<b onclick")
 	if text, _ := shopOrder(t, db, "o005"); strings.Contains(text, "notes") {
 		t.Error("the dry run has changed", text)
 	}
-	c.post("/admin/records/orders/bulk/do", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "count >= 5", "known", "14").expect(409, "since the preview")
-	c.post("/admin/records/orders/bulk/do", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "count >= 5", "known", "15").expect(200, "Done.")
+	c.post("/admin/records/orders/bulk/do", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "count >= 5", "known", "14").expect(409, "Since the preview")
+	c.post("/admin/records/orders/bulk/do", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "count >= 5", "known", seen.known()).expect(200, "Done.")
 	if text, _ := shopOrder(t, db, "o005"); !strings.Contains(text, `"notes":"x"`) || !strings.Contains(text, `"updated_by":"anna@example.org"`) {
 		t.Error(text)
 	}
-	c.post("/admin/records/orders/bulk", "op", "delete", "on", "ids", "id", "o001", "id", "o002", "id", "none").expect(200, "Delete 2 records?")
-	c.post("/admin/records/orders/bulk/do", "op", "delete", "on", "ids", "id", "o001", "id", "o002", "known", "2").expect(200, "Done.").lacks("o001")
+	seen = c.post("/admin/records/orders/bulk", "op", "delete", "on", "ids", "id", "o001", "id", "o002", "id", "none").expect(200, "Delete 2 records?")
+	c.post("/admin/records/orders/bulk/do", "op", "delete", "on", "ids", "id", "o001", "id", "o002", "known", seen.known()).expect(200, "Done.").lacks("o001")
 	c.get("/admin/log").expect(200, "records.delete", "15 records")
 	c.post("/admin/records/nothing/bulk", "op", "delete", "on", "all").expect(404)
+}
+
+var knownInPage = regexp.MustCompile(`name="known" value="([^"]*)"`)
+
+// known returns what the form of a dry run knows of the records.
+func (a *answer) known() string {
+	a.t.Helper()
+	found := knownInPage.FindStringSubmatch(a.Body)
+	if found == nil {
+		a.t.Fatalf("no dry run: %s", a.Body)
+	}
+	return found[1]
+}
+
+// TestBulkSeesWhatWasShown: records that were changed, added or deleted since the dry run are counted, and nothing is done.
+func TestBulkSeesWhatWasShown(t *testing.T) {
+	t.Parallel()
+	w, db := shopWorld(t)
+	c := w.anna()
+	fillShop(t, db, 20)
+	do := func(known string) *answer {
+		return c.post("/admin/records/orders/bulk/do", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "count >= 5", "known", known)
+	}
+	known := c.post("/admin/records/orders/bulk", "op", "set", "field", "notes", "value", "x", "on", "all", "filter", "count >= 5").expect(200, "Change 15 records").known()
+	c.post("/admin/records/orders/o001/delete", "rev", "1").expect(200) // the filter does not find it
+	c.post("/admin/records/orders/o006/cell", "field", "title", "value", "another", "rev", "1")
+	c.post("/admin/records/orders/o007/delete", "rev", "1").expect(200)
+	again := do(known).expect(409, "at least 2 of the records", "Change 14 records", "dry run")
+	if text, _ := shopOrder(t, db, "o008"); strings.Contains(text, "notes") {
+		t.Error("it was done nevertheless:", text)
+	}
+	for _, none := range []string{"", "%", "AAAA", known[:8]} {
+		do(none).expect(409, "Since the preview")
+	}
+	do(again.known()).expect(200, "Done.")
+	do(again.known()).expect(409, "at least 14 of the records") // they have other revisions now
+}
+
+// TestViewsAtOnce: requests at once store no more views than the limit, and one of a name that exists is no new one.
+func TestViewsAtOnce(t *testing.T) {
+	t.Parallel()
+	w, _ := shopWorld(t)
+	c := w.anna()
+	save := func(name string) int { return c.post("/admin/records/orders/views", "name", name).Status }
+	for i := range 46 {
+		if status := save(fmt.Sprintf("view %02d", i)); status != 200 {
+			t.Fatalf("view %d: %d", i, status)
+		}
+	}
+	var saved atomic.Int32
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			if status := save(fmt.Sprintf("more %d", i)); status == 200 {
+				saved.Add(1)
+			} else if status != 422 {
+				t.Errorf("status %d", status)
+			}
+		})
+	}
+	all.Wait()
+	if n := saved.Load(); n != 4 {
+		t.Errorf("%d more views beside 46, the limit is 50", n)
+	}
+	c.post("/admin/records/orders/views", "name", "view 00").expect(200, "Saved.")
+	c.post("/admin/records/orders/views", "name", "late").expect(422, "50 views, the limit")
 }
 
 func TestSavedViews(t *testing.T) {

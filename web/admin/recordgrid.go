@@ -8,13 +8,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/query"
 	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/records"
 )
 
 const (
@@ -113,22 +113,6 @@ type gridChoice struct {
 	On          bool
 }
 
-// faultyText is a text with a fault at one place.
-type faultyText struct {
-	Before, At, After string
-	Pos               int // counted from 1, in characters
-}
-
-// markFault cuts a text at the byte of its fault.
-func markFault(text string, pos int) *faultyText {
-	pos = min(max(pos, 0), len(text))
-	for pos > 0 && pos < len(text) && !utf8.RuneStart(text[pos]) {
-		pos--
-	}
-	_, n := utf8.DecodeRuneInString(text[pos:])
-	return &faultyText{text[:pos], text[pos : pos+n], text[pos+n:], utf8.RuneCountInString(text[:pos]) + 1}
-}
-
 // gridPage shows a page of records.
 func (a *Admin) gridPage(c *web.Context) error {
 	params, err := url.ParseQuery(c.Request.URL.RawQuery)
@@ -210,7 +194,7 @@ func (a *Admin) gridLocals(k *schema.Compiled, s gridState, views []savedView) w
 	return web.Locals{
 		"title": collectionTitle(k), "name": k.Name, "hint": k.Hint, "path": Prefix + collectionPath(k.Name), "state": s, "first": first.link(), "count_link": counted.link(),
 		"choices": choices, "settable": settable, "views": views, "fields": fieldsForModules(k), "columns_text": strings.Join(s.Columns, ","),
-		"export": Prefix + collectionPath(k.Name) + "/export?" + all.values().Encode(),
+		"export": Prefix + collectionPath(k.Name) + "/export?" + all.values().Encode(), "import_most": records.MaxBody,
 	}
 }
 

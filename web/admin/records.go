@@ -11,8 +11,8 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
-	"github.com/skerrydb/skerry/record/value"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/problem"
 )
 
 func (a *Admin) addRecords(g *web.Group) {
@@ -44,14 +44,18 @@ func recordsActor(c *web.Context) record.Actor {
 	return record.Actor{ID: u.Email, Email: u.Email, Name: u.Name, Roles: u.Roles, Verified: true, System: true, Request: c.RequestID()}
 }
 
-// viewRecords runs fn in a transaction that reads. Pages that are only looked at need not be current, so that they also work while no
-// node leads; after an action, and for one, they must be.
-func (a *Admin) viewRecords(c *web.Context, fn func(tx *record.Tx) error) error {
-	read := engine.Read{Level: engine.Local}
+// freshness returns how new the state of a page must be. Pages that are only looked at need not be current, so that they also work
+// while no node leads; after an action, and for one, they must be.
+func freshness(c *web.Context) engine.Read {
 	if c.Request.Method == http.MethodPost || c.Query(noticeKey).Given() {
-		read = engine.Read{}
+		return engine.Read{}
 	}
-	_, err := a.o.Records.View(c, read, recordsActor(c), fn)
+	return engine.Read{Level: engine.Local}
+}
+
+// viewRecords runs fn in a transaction that reads.
+func (a *Admin) viewRecords(c *web.Context, fn func(tx *record.Tx) error) error {
+	_, err := a.o.Records.View(c, freshness(c), recordsActor(c), fn)
 	return err
 }
 
@@ -107,8 +111,11 @@ func findRecords(tx *record.Tx, collection string, params url.Values) (*record.P
 	return tx.Find(collection, q)
 }
 
-// refusedRecordQuery reports whether err is about a query itself, so that its page can say so.
+// refusedRecordQuery reports whether err is about what was asked for, so that its page can say so.
 func refusedRecordQuery(err error) bool {
+	if _, faults := errors.AsType[problem.Faults](err); faults {
+		return true
+	}
 	code := engine.CodeOf(err)
 	return slices.Contains([]engine.Code{record.CodeQuery, record.CodeScan, record.CodeNoPath, record.CodeTooLarge, record.CodeHistoryGone, record.CodeRefused, engine.CodeLimit, engine.CodeInvalid, engine.CodeUnsupported}, code)
 }
@@ -119,12 +126,11 @@ func getAnyRecord(tx *record.Tx, collection, id string) (*record.Record, error) 
 	if !errors.Is(err, record.ErrNotFound) {
 		return r, err
 	}
-	quoted, ok := value.OfText(id)
-	if ok != nil {
-		return nil, err
-	}
-	page, other := findRecords(tx, collection, url.Values{"filter": {"id = " + string(quoted.AppendJSON(nil))}, "deleted": {"trash"}, "limit": {"1"}})
-	if other != nil || len(page.Items) == 0 {
+	page, other := tx.List(collection, record.Query{Filter: "id = ?", Trash: true, Limit: 1}, id)
+	switch {
+	case other != nil && !refusedRecordQuery(other):
+		return nil, other
+	case other != nil || len(page.Items) == 0: // a collection need not have a trash
 		return nil, err
 	}
 	return page.Items[0], nil

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -85,28 +87,38 @@ func (a *Admin) saveView(c *web.Context) error {
 	if len(text) > maxViewBytes {
 		return a.showGrid(c, http.StatusUnprocessableEntity, s, a.text("The view has more than %d bytes. Shorten its filter.", maxViewBytes))
 	}
-	views, err := a.savedViews(c, collection)
-	if err != nil {
-		return err
-	}
-	full := len(views) >= maxViews
-	for _, other := range views {
-		full = full && other.Name != v.Name
-	}
-	if full {
+	err = a.act(c, "view.save", collection, v.Name, func() error { return a.storeView(c, viewsPrefix+collection+"/", v.Name, text) })
+	if errors.Is(err, errViews) {
 		return a.showGrid(c, http.StatusUnprocessableEntity, s, a.text("The collection has %d views, the limit. Remove one first.", maxViews))
 	}
-	err = a.act(c, "view.save", collection, v.Name, func() error {
-		_, err := a.o.Store.Update(c, keyspace.AdminPage, func(t *kv.Tx) error {
-			_, err := t.Set([]byte(viewsPrefix+collection+"/"+v.Name), text, kv.SetOptions{})
-			return err
-		})
-		return err
-	})
 	if err != nil {
 		return err
 	}
 	return a.done(c, collectionPath(collection)+v.Link(), "saved")
+}
+
+// errViews is the refusal of one view too many.
+var errViews = engine.Errorf(engine.CodeLimit, "the collection has %d views, the limit", maxViews)
+
+// storeView stores a view of a collection, unless it would be one too many.
+func (a *Admin) storeView(ctx context.Context, prefix, name string, text []byte) error {
+	_, err := a.o.Store.Update(ctx, keyspace.AdminPage, func(t *kv.Tx) error {
+		others := 0
+		for it, err := range t.ScanPrefix([]byte(prefix)) {
+			if err != nil {
+				return err
+			}
+			if string(it.Key) != prefix+name {
+				others++
+			}
+		}
+		if others >= maxViews {
+			return errViews
+		}
+		_, err := t.Set([]byte(prefix+name), text, kv.SetOptions{})
+		return err
+	})
+	return err
 }
 
 // removeView removes a view.

@@ -127,7 +127,7 @@ func (a *Admin) tryRule(c *web.Context, t trial) (*verdict, error) {
 		}
 		w := &witness{a: a, tx: tx, actor: actor}
 		if t.ID != "" {
-			if w.row, err = w.find(t.Collection, t.ID); err != nil {
+			if w.row, err = getAnyRecord(w.tx, t.Collection, t.ID); err != nil {
 				return err
 			}
 		}

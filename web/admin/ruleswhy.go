@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -20,19 +19,6 @@ type witness struct {
 	actor record.Actor
 	of    *schema.Compiled
 	row   *record.Record // nil: the rule was tried without a record
-}
-
-// find returns a record, also from the trash.
-func (w *witness) find(collection, id string) (*record.Record, error) {
-	r, err := w.tx.Get(collection, id)
-	if !errors.Is(err, record.ErrNotFound) {
-		return r, err
-	}
-	page, err := w.tx.List(collection, record.Query{Filter: "id = ?", Trash: true, Limit: 1}, id)
-	if err != nil || len(page.Items) == 0 {
-		return nil, err
-	}
-	return page.Items[0], nil
 }
 
 // reasons says in sentences why a clause has not the result that is wanted: what of its parts decides that.

@@ -138,12 +138,13 @@ func (a *Admin) seriesPage(c *web.Context) error {
 	status := http.StatusOK
 	var plot *seriesPlot
 	var names []string
+	moreNames := false
 	var st *series.Store
 	if err == nil && q.Collection != "" {
 		st, err = a.o.Series.Collection(q.Collection)
 	}
 	if st != nil {
-		if names, err = st.LabelValues(c, series.NameLabel, nil, engine.Read{Level: engine.Local}); err == nil && q.match != nil {
+		if names, moreNames, err = st.FirstLabelValues(c, series.NameLabel, seriesNames, engine.Read{Level: engine.Local}); err == nil && q.match != nil {
 			plot, err = a.plotSeries(c, st, &q)
 		}
 	}
@@ -158,7 +159,7 @@ func (a *Admin) seriesPage(c *web.Context) error {
 		status = http.StatusUnprocessableEntity
 	}
 	locals := web.Locals{
-		"title": a.text("Time series"), "collections": all, "ask": q, "fault": fault, "plot": plot, "names": names[:min(len(names), seriesNames)],
+		"title": a.text("Time series"), "collections": all, "ask": q, "fault": fault, "plot": plot, "names": names, "more_names": moreNames, "most_names": seriesNames,
 		"ranges": seriesRanges(), "aggregates": seriesAggregates(), "auto_step": plotStep(max(time.Second, q.to.Sub(q.from))).String(), "more": "", "limit": maxSeriesShown,
 	}
 	if plot != nil {

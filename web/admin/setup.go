@@ -32,7 +32,7 @@ type Invitation struct {
 }
 
 // errLink is the answer to a link that is wrong, used or expired.
-var errLink = engine.Errorf(auth.CodeTokenInvalid, "this link is invalid, has expired or was already used. `skerry admin create EMAIL` makes a new one; if there is no administrator yet, the server prints one when it starts")
+var errLink = engine.Errorf(auth.CodeTokenInvalid, "this link is invalid, has expired, was withdrawn or was already used. `skerry admin create EMAIL` makes a new one; if there is no administrator yet, the server prints one when it starts")
 
 // setup has the link for the first administrator. It is in memory: a start writes nothing.
 type setup struct {

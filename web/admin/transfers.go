@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/web"
-	"github.com/skerrydb/skerry/web/problem"
 	"github.com/skerrydb/skerry/web/records"
 )
 
@@ -36,7 +34,7 @@ func (a *Admin) export(c *web.Context, face *records.Face) error {
 		if err == nil {
 			err = face.Export(c, params)
 		}
-		if err == nil || !isQuery(err) {
+		if err == nil || !refusedRecordQuery(err) {
 			return err
 		}
 		status, trouble = http.StatusUnprocessableEntity, c.Detail(err)
@@ -72,14 +70,4 @@ func exportParams(c *web.Context, given url.Values) (url.Values, error) {
 		}
 	}
 	return params, nil
-}
-
-// isQuery reports whether an error is about what was asked for, so that a form can show it.
-func isQuery(err error) bool {
-	switch engine.CodeOf(err) {
-	case record.CodeQuery, record.CodeScan, record.CodeNoPath, record.CodeTooLarge, record.CodeRefused, record.CodeHistoryGone, engine.CodeInvalid, engine.CodeUnsupported:
-		return true
-	}
-	_, faults := errors.AsType[problem.Faults](err)
-	return faults
 }

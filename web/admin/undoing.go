@@ -121,7 +121,7 @@ func (a *Admin) showCollectionHistory(c *web.Context, status int, more web.Local
 	var next uint64
 	var off bool
 	unlisted := ""
-	_, err = a.o.Records.View(c, freshness(c), recordsActor(c), func(tx *record.Tx) error {
+	err = a.viewRecords(c, func(tx *record.Tx) error {
 		events, next = nil, 0
 		k, err := tx.Collection(collection)
 		if err != nil {

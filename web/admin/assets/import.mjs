@@ -1,5 +1,6 @@
 // Imports without leaving the page: the chosen file stays, and the progress of sending it is shown.
-import { bytes, number } from "./format.mjs";
+import { dropZone, faultOf, takeKept } from "./dropping.mjs";
+import { number } from "./format.mjs";
 import { t } from "./texts.mjs";
 
 /** @typedef {{line: number, column: number, field: string, detail: string}} Mistake */
@@ -24,6 +25,36 @@ function begin(form) {
 		if (is) bar.removeAttribute("value");
 	};
 
+	const input = /** @type {HTMLInputElement} */ (form.elements.namedItem("file"));
+	const format = /** @type {HTMLSelectElement} */ (form.elements.namedItem("format"));
+
+	/** tell says what is wrong with a file before it is sent. @param {File} file */
+	const tell = (file) => {
+		const fault = faultOf(file, most, format.value);
+		if (fault) result.replaceChildren(note(fault, "problem"));
+		return fault !== "";
+	};
+
+	/** take puts a file into the form and checks it. @param {File} file */
+	const take = (file) => {
+		const list = new DataTransfer();
+		list.items.add(file);
+		input.files = list.files;
+		result.replaceChildren();
+		if (!tell(file)) form.requestSubmit(/** @type {HTMLButtonElement} */ (form.querySelector("[value=check]")));
+		input.focus();
+	};
+	input.addEventListener("change", () => {
+		result.replaceChildren();
+		const file = input.files?.[0];
+		if (file) tell(file);
+	});
+	dropZone(/** @type {HTMLElement} */ (document.getElementById("main")), take, (text) => result.replaceChildren(note(text, "problem")));
+	takeKept(location.pathname).then(
+		(file) => file && take(file),
+		() => {}, // the browser keeps nothing: the person chooses the file here
+	);
+
 	form.addEventListener("submit", (e) => {
 		const button = e.submitter;
 		if (e.defaultPrevented || !(button instanceof HTMLButtonElement)) return;
@@ -33,10 +64,7 @@ function begin(form) {
 		if (question && !confirm(question)) return;
 		const data = new FormData(form, button);
 		const file = data.get("file");
-		if (file instanceof File && file.size > most) {
-			result.replaceChildren(note(t("%s has %s; a file can have %s at most. For more, use “skerry import”.", file.name, bytes(file.size), bytes(most)), "problem"));
-			return;
-		}
+		if (file instanceof File && tell(file)) return;
 		busy(true);
 		const ask = new XMLHttpRequest();
 		ask.open("POST", form.action);

@@ -1,4 +1,5 @@
 // The grid of records: completion and check of the filter, and editing of single cells.
+import { dropZone, faultOf, keep } from "./dropping.mjs";
 import { t } from "./texts.mjs";
 
 /** @typedef {{name: string, type: string, options?: string[], many?: boolean, required?: boolean}} Field */
@@ -368,4 +369,26 @@ if (head && boxes().length > 0) {
 	all.setAttribute("aria-label", t("Select all on this page"));
 	all.addEventListener("change", () => boxes().forEach((b) => (b.checked = all.checked)));
 	head.replaceChildren(all);
+}
+
+// A file that is dropped onto the page is imported on the next one.
+const importing = document.getElementById("import");
+if (importing instanceof HTMLAnchorElement) {
+	/** @param {string} text */
+	const refuse = (text) => fault.replaceChildren(make("p", text, "problem"));
+	dropZone(
+		/** @type {HTMLElement} */ (document.getElementById("main")),
+		(file) => {
+			const wrong = faultOf(file, Number(importing.dataset.most));
+			if (wrong) {
+				refuse(wrong);
+				return;
+			}
+			keep(importing.pathname, file).then(
+				() => location.assign(importing.href),
+				() => location.assign(importing.href), // the browser keeps nothing: the person chooses the file there
+			);
+		},
+		refuse,
+	);
 }
