@@ -42,7 +42,8 @@ type Search struct {
 	// used then.
 	Past func(now *Doc) (*Doc, error)
 
-	everything bool // every record is wanted, in any order
+	everything bool  // every record is wanted, in any order
+	sizes      sizes // nil: the planner counts or guesses how many records are in ranges
 }
 
 // Test is a condition and what it looks at.
@@ -69,6 +70,7 @@ type Plan struct {
 	Exact    bool     `json:"exact,omitempty"`  // the bounds say all that the conditions ask
 	Expected int      `json:"expected"`         // records in the ranges
 	Read     int      `json:"read"`             // records that were read
+	Met      int      `json:"-"`                // of them, those that the search finds, on whatever page
 	Returned int      `json:"returned"`
 	Cut      bool     `json:"cut,omitempty"`      // a count has stopped at its limit
 	Branches []Branch `json:"branches,omitempty"` // of a union
@@ -116,6 +118,7 @@ type search struct {
 	ways   []*access // none: nothing can be found
 	budget int       // of records to read
 	read   int
+	met    int // of read: records of the search
 
 	seen    map[string]bool     // of a union: ids of the records that it has come to
 	lacking []schema.IndexField // of an index that would make a union possible
@@ -202,6 +205,9 @@ func (f *search) find() (*Page, error) {
 		page.Plan.Returned = len(page.Docs)
 		return err
 	})
+	if err != nil && page.Plan.Access == nothing.Access {
+		page.Plan = f.plan(f.ways[0]) // none was tried
+	}
 	return &page, err
 }
 
@@ -348,7 +354,7 @@ func (f *search) each(fn func(*Doc) error) (p Plan, err error) {
 	}
 	a := f.ways[0]
 	if a.counted && a.count > f.budget && !f.AtLeast {
-		return p, f.tooMany()
+		return f.plan(a), f.tooMany()
 	}
 	f.begin(a)
 	for d, err := range f.docs(a) {
@@ -366,7 +372,7 @@ func (f *search) each(fn func(*Doc) error) (p Plan, err error) {
 }
 
 func (f *search) plan(a *access) Plan {
-	p := Plan{Access: "documents", Bounds: a.used, Ranges: len(a.ranges), Backward: a.back && a.sorted && !f.everything, Sorted: !a.sorted && !f.everything, Exact: a.whole, Expected: a.count, Read: f.read}
+	p := Plan{Access: "documents", Bounds: a.used, Ranges: len(a.ranges), Backward: a.back && a.sorted && !f.everything, Sorted: !a.sorted && !f.everything, Exact: a.whole, Expected: a.count, Read: f.read, Met: f.met}
 	switch {
 	case a.parts != nil:
 		p.Access, p.Branches = "union", f.branches(a)
