@@ -71,11 +71,11 @@ type shapeKey struct {
 // shape is a SlowQuery with what advice needs.
 type shape struct {
 	SlowQuery
-	form    uint64
-	version uint64
-	search  *keys.Search // nil: the condition is too long
-	all     bool         // every record was wanted
-	weight  time.Duration
+	form   uint64       // of its description
+	usable uint64       // what the planner could use at the last run
+	search *keys.Search // nil: the condition is too long
+	all    bool         // every record was wanted
+	weight time.Duration
 
 	read, met, expected float64 // of the part of the query that has read most, by all runs
 }
@@ -149,7 +149,7 @@ func (x *shape) add(c *collection, w *work, took time.Duration, refused bool) {
 	x.weight += took
 	x.Most = max(x.Most, took)
 	x.Last = time.Now()
-	x.version = c.Version
+	x.usable = c.Usable()
 	x.read += float64(w.plan.Read)
 	x.met += float64(w.plan.Met)
 	x.expected += float64(w.plan.Expected)
@@ -295,7 +295,7 @@ func (x *shape) advice(tx engine.Tx, c *collection) (keys.Advice, error) {
 	}
 	n := float64(x.Runs)
 	a, err := keys.Advise(tx, c.Collection, x.search, keys.Measured{
-		Index: x.Index, Union: x.Access == "union", Read: x.read / n, Met: x.met / n, Expected: x.expected / n, Version: x.version, All: x.all,
+		Index: x.Index, Union: x.Access == "union", Read: x.read / n, Met: x.met / n, Expected: x.expected / n, Usable: x.usable, All: x.all,
 	})
 	if err == nil && a.Reason != keys.OtherEngine && x.Failed == 0 && x.Read < MinReadsInVain*max(1, x.Used) {
 		a = keys.Advice{Reason: Enough}

@@ -3,6 +3,7 @@ package keys
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/schema"
@@ -35,7 +36,7 @@ const (
 type Advice struct {
 	Indexes []schema.Index // without names; all are needed
 	Reason  Reason         // why there are none
-	Index   string         // of Exists and Building: its name
+	Index   string         // of Exists and Building: its name, or several
 	Reads   int            // how many records the planner expects to read with the indexes
 }
 
@@ -47,7 +48,7 @@ type Measured struct {
 	Read     float64
 	Met      float64 // of Read
 	Expected float64 // records in the ranges, 0 if unknown
-	Version  uint64  // of the description then
+	Usable   uint64  // Collection.Usable then
 	All      bool    // every record was wanted, to count it or for an aggregate
 }
 
@@ -82,6 +83,9 @@ func Advise(tx engine.Tx, c *Collection, s *Search, m Measured) (Advice, error) 
 		a.total = guessedRecords
 	}
 	a.total = max(a.total, a.read)
+	if m.Read == 0 {
+		a.read = a.total // it was refused: it would have to read all
+	}
 	return a.advise()
 }
 
@@ -101,9 +105,9 @@ func (a *adviser) advise() (Advice, error) {
 	if err != nil {
 		return Advice{}, err
 	}
-	if len(now.ways) > 0 && a.m.Version != a.c.Version {
-		if w := now.ways[0]; w.index != nil && w.index.Name != a.m.Index && a.gains(w.cost) {
-			return Advice{Reason: Exists, Index: w.index.Name}, nil
+	if len(now.ways) > 0 && a.m.Usable != a.c.Usable() {
+		if name := now.ways[0].names(); name != "" && name != a.m.Index && (a.m.Index != "" || !a.m.Union) && a.gains(now.ways[0].cost) {
+			return Advice{Reason: Exists, Index: name}, nil
 		}
 	}
 	best := Advice{Reason: Unbounded}
@@ -191,6 +195,17 @@ func (a *adviser) tryUnion(f *search, best *Advice) error {
 	return nil
 }
 
+// names returns the names of the indexes that a way reads.
+func (a *access) names() string {
+	var all []string
+	for _, p := range append([]*access{a}, a.parts...) {
+		if p.index != nil && !slices.Contains(all, p.index.Name) {
+			all = append(all, p.index.Name)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
 // supposes returns how many indexes that do not exist a way reads.
 func (a *access) supposes() int {
 	all := map[*Index]bool{}
@@ -272,10 +287,21 @@ func (a *adviser) sizes(w *access, b bounds, bounded bool) int {
 	if all > 0 {
 		size *= math.Pow(found/a.total, used/all)
 	}
-	if x := w.index; x != nil && x.Name != supposed && a.m.Version == a.c.Version {
+	if x := w.index; x != nil && x.Name != supposed && a.m.Usable == a.c.Usable() {
 		if size = max(size, expected); x.Name == a.m.Index {
 			size = expected // the planner had the others too, and did not take them
 		}
 	}
 	return int(math.Ceil(size))
+}
+
+// Usable returns a number that is different once the planner may use other indexes.
+func (c *Collection) Usable() uint64 {
+	ready := uint64(0)
+	for i := range c.stored {
+		if c.stored[i].Ready {
+			ready++
+		}
+	}
+	return c.Version<<16 | ready
 }
