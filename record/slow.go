@@ -30,7 +30,7 @@ const (
 const (
 	Enough  keys.Reason = "enough"  // it uses most of the records that it reads
 	TooLong keys.Reason = "long"    // its condition is longer than MaxShapeBytes
-	Changed keys.Reason = "changed" // its collection has other fields by now, or none
+	Changed keys.Reason = "changed" // its collection has other fields by now
 )
 
 // SlowQuery is what is known of the slow queries of one shape: those of a collection that differ only in their values. No values
@@ -268,8 +268,11 @@ func (db *DB) SlowQueries(ctx context.Context) ([]SlowQuery, error) {
 			return err
 		}
 		for i := range shapes {
-			x := shapes[i].SlowQuery
-			if x.Advice, err = shapes[i].advice(tx, c.byName[x.Collection]); err != nil {
+			x, of := shapes[i].SlowQuery, c.byName[shapes[i].Collection]
+			if of == nil {
+				continue // it was dropped
+			}
+			if x.Advice, err = shapes[i].advice(tx, of); err != nil {
 				return err
 			}
 			x.Fixed = db.parted != nil
@@ -286,7 +289,7 @@ func (db *DB) SlowQueries(ctx context.Context) ([]SlowQuery, error) {
 // advice asks the planner which indexes would help with the shape.
 func (x *shape) advice(tx engine.Tx, c *collection) (keys.Advice, error) {
 	switch {
-	case c == nil || c.Form() != x.form:
+	case c.Form() != x.form:
 		return keys.Advice{Reason: Changed}, nil
 	case x.search == nil:
 		return keys.Advice{Reason: TooLong}, nil
