@@ -167,7 +167,7 @@ func (t *Tx) listed(c *collection, d query.Deleted) (*query.Cond, error) {
 // page finds the records of a page, and counts those of all pages.
 func (t *Tx) page(c *collection, s *keys.Search, p *Page) error {
 	found, err := keys.Find(t.tx, c.Collection, s)
-	if found != nil {
+	if found != nil && s.Limit > 0 {
 		p.work.add(found.Plan, false, s.Offset+len(found.Docs))
 	}
 	if err != nil {

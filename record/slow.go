@@ -16,17 +16,17 @@ import (
 	"github.com/skerrydb/skerry/record/query"
 )
 
-// What slow queries are, and how much is kept of them. A query is slow if it reads many records in vain, takes long, or is
-// refused because it would read too many.
+// What slow queries are, and how much is kept of them. A query is slow if it reads many records that it does not use, takes long,
+// or is refused because it would read too many.
 const (
 	SlowReads      = 1_000                  // records that a slow query reads besides those that it returns, skips, counts or aggregates
 	SlowTime       = 100 * time.Millisecond // that a slow query takes, its expansions included
 	MaxSlowShapes  = 256                    // shapes of slow queries that are kept
 	MaxShapeBytes  = 2 << 10                // text of a shape; a condition with more has no advice
-	MinReadsInVain = 5                      // how many times more records than it uses a query reads for which an index is advised
+	MinReadPerUsed = 5                      // how many records a query reads for each that it uses, if an index is advised for it
 )
 
-// NotAdvised are reasons of SlowQuery.Reason, besides those of package keys.
+// More reasons of SlowQuery.Reason, besides those of package keys.
 const (
 	Enough  keys.Reason = "enough"  // it uses most of the records that it reads
 	TooLong keys.Reason = "long"    // its condition is longer than MaxShapeBytes
@@ -300,7 +300,7 @@ func (x *shape) advice(tx engine.Tx, c *collection) (keys.Advice, error) {
 	a, err := keys.Advise(tx, c.Collection, x.search, keys.Measured{
 		Index: x.Index, Union: x.Access == "union", Read: x.read / n, Met: x.met / n, Expected: x.expected / n, Usable: x.usable, All: x.all,
 	})
-	if err == nil && a.Reason != keys.OtherEngine && x.Failed == 0 && x.Read < MinReadsInVain*max(1, x.Used) {
+	if err == nil && a.Reason != keys.OtherEngine && x.Failed == 0 && x.Read < MinReadPerUsed*max(1, x.Used) {
 		a = keys.Advice{Reason: Enough}
 	}
 	return a, err
@@ -309,6 +309,6 @@ func (x *shape) advice(tx engine.Tx, c *collection) (keys.Advice, error) {
 // Metrics yields metrics about the queries of records since db was opened. It may be called at any time.
 func (db *DB) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
-		yield(engine.Metric{Name: "records_slow_queries_total", Help: "Queries of records that read many records in vain, took long, or were refused because they would read too many.", Counter: true, Value: float64(db.slow.total.Load())})
+		yield(engine.Metric{Name: "records_slow_queries_total", Help: "Queries of records that read many records that they did not use, took long, or were refused because they would read too many.", Counter: true, Value: float64(db.slow.total.Load())})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -348,5 +349,31 @@ func TestSlowOnly(t *testing.T) {
 	finish(t, next)
 	if x := slow(t, db); x.Advice.Reason != record.Changed {
 		t.Errorf("%+v", x.Advice)
+	}
+}
+
+// TestSlowTogether: slow queries are recorded and looked at at the same time.
+func TestSlowTogether(t *testing.T) {
+	db := reopen(t, recordengine.Open(t, recordengine.Options{}), tasks())
+	do(t, db, func(*record.Tx) error { return nil })
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for j := range 10 {
+				_, err := db.View(t.Context(), engine.Read{}, record.Program(), func(tx *record.Tx) error {
+					return tx.Note("tasks", fmt.Sprintf("x%d = 1 && n = %d", j%3, i), time.Millisecond)
+				})
+				if err == nil {
+					_, err = db.SlowQueries(t.Context())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if list, err := db.SlowQueries(t.Context()); err != nil || len(list) != 3 || list[0].Runs+list[1].Runs+list[2].Runs < 40 {
+		t.Errorf("%+v, %v", list, err)
 	}
 }

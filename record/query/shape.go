@@ -122,9 +122,9 @@ func sample(kind value.Kind, at side, n int) value.Value {
 	return known(value.Convert(kind, value.OfInt(place)))
 }
 
-// SampleEnv is an Env for shapes: somebody is logged in, and no records are followed.
+// SampleEnv is an Env for shapes: somebody is logged in, whose names and roles are samples, and no records are followed.
 func SampleEnv() *Env {
-	return &Env{Now: func() time.Time { return sampleTime }, Auth: Auth{ID: "b0000", Email: "b@example.org", Name: "b0000", Verified: true},
+	return &Env{Now: func() time.Time { return sampleTime }, Auth: Auth{ID: "b0000", Email: "b0000", Name: "b0000", Roles: []string{"b0000"}, Verified: true},
 		Follow: func(string, string) (Row, error) { return nil, nil }}
 }
 

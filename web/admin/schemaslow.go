@@ -135,10 +135,10 @@ func (a *Admin) planWords(x record.SlowQuery) string {
 		text = a.text("in tables, as PostgreSQL plans it")
 	case "counters":
 		text = a.text("by a counter")
-	case "":
-		text = a.text("none: it is refused")
-	default:
+	case "nothing":
 		text = a.text("finds nothing")
+	default:
+		text = a.text("none: it is refused")
 	}
 	if x.Sorted {
 		text += ", " + a.text("sorted in memory")
