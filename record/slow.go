@@ -26,11 +26,17 @@ const (
 	MinReadPerUsed = 5                      // how many records a query reads for each that it uses, if an index is advised for it
 )
 
-// More reasons of SlowQuery.Reason, besides those of package keys.
+// The reasons of SlowQuery.Advice why no index is advised.
 const (
-	Enough  keys.Reason = "enough"  // it uses most of the records that it reads
-	TooLong keys.Reason = "long"    // its condition is longer than MaxShapeBytes
-	Changed keys.Reason = "changed" // its collection has other fields by now
+	OtherEngine = keys.OtherEngine       // the engine plans the query itself
+	InPast      = keys.InPast            // it is about the past, of which indexes have nothing
+	Unbounded   = keys.Unbounded         // it compares no column or field with a value in a way that an index serves
+	Exists      = keys.Exists            // an index that was added since serves it
+	Building    = keys.Building          // an index that is being built will serve it
+	NoGain      = keys.NoGain            // the planner would not use an index, or read about as many records with it
+	Enough      = keys.Reason("enough")  // it uses most of the records that it reads
+	TooLong     = keys.Reason("long")    // its condition is longer than MaxShapeBytes
+	Changed     = keys.Reason("changed") // its collection has other fields by now
 )
 
 // SlowQuery is what is known of the slow queries of one shape: those of a collection that differ only in their values. No values

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/record"
-	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/query"
 	"github.com/skerrydb/skerry/web"
 )
@@ -91,7 +90,7 @@ func (a *Admin) slowRow(x record.SlowQuery) slowRow {
 	if r.Indexes == nil {
 		r.Why = a.adviceWords(x)
 	} else {
-		r.Gain = a.text("The planner was asked as if it existed: it would use it, and read about %s records instead of %s. An index is one more thing to write with each record, and its values take at most %s bytes.", numberText(x.Advice.Reads), numberText(x.Read/max(1, x.Runs)), numberText(keys.MaxEntryBytes))
+		r.Gain = a.text("The planner was asked as if it existed: it would use it, and read about %s records instead of %s. An index is written with each record, and refuses records whose values are very long.", numberText(x.Advice.Reads), numberText(x.Read/max(1, x.Runs)))
 	}
 	return r
 }
@@ -149,17 +148,17 @@ func (a *Admin) planWords(x record.SlowQuery) string {
 // adviceWords says why no index is suggested.
 func (a *Admin) adviceWords(x record.SlowQuery) string {
 	switch x.Advice.Reason {
-	case keys.OtherEngine:
+	case record.OtherEngine:
 		return a.text("None: PostgreSQL plans queries of tables itself, and does not say how many rows it looks at. EXPLAIN in psql does.")
-	case keys.InPast:
+	case record.InPast:
 		return a.text("None: indexes have only the present. Ask for fewer records of the past.")
-	case keys.Unbounded:
+	case record.Unbounded:
 		return a.text("None: an index serves comparisons of a field with a value by =, in, <, <=, > and >=. This query has none, or one of the alternatives of || has none; !, !=, ~, ?= and members of json have no index.")
-	case keys.Exists:
+	case record.Exists:
 		return a.text("None: the planner would use %s now, which was not there when the query was slow.", x.Advice.Index)
-	case keys.Building:
+	case record.Building:
 		return a.text("None: %s is being built and will help.", x.Advice.Index)
-	case keys.NoGain:
+	case record.NoGain:
 		return a.text("None: the planner was asked about indexes on its fields. It would not use one, or read about as many records by it.")
 	case record.TooLong:
 		return a.text("None: the filter is too long to be kept.")
