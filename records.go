@@ -46,7 +46,7 @@ func (s *Server) openRecords() (c capability, err error) {
 		routes = append(routes, api.Route{Methods: l.Method, Path: l.Path, Text: l.Text})
 	}
 	routes = append(routes, api.Route{Methods: "GET, HEAD", Path: collectionsPath, Handle: listCollections(db), Text: "the collections of records, as JSON"})
-	return capability{name: "records", errors: record.Catalog(), routes: routes, run: func(ctx context.Context) error { return s.runRecords(ctx, db) }}, nil
+	return capability{name: "records", errors: record.Catalog(), routes: routes, metrics: db.Metrics, run: func(ctx context.Context) error { return s.runRecords(ctx, db) }}, nil
 }
 
 const collectionsPath = records.DefaultPrefix + "/collections"

@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"fmt"
+	"net/url"
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
@@ -59,5 +60,16 @@ func BenchmarkTx(b *testing.B) {
 			})
 			must(b, err)
 		}
+	})
+	b.Run("find", func(b *testing.B) {
+		b.ReportAllocs()
+		_, err := db.View(b.Context(), engine.Read{Level: engine.Local}, ann, func(tx *record.Tx) error {
+			q, err := tx.ParseQuery("posts", url.Values{"limit": {"20"}})
+			for b.Loop() && err == nil {
+				_, err = tx.Find("posts", q)
+			}
+			return err
+		})
+		must(b, err)
 	})
 }

@@ -47,6 +47,7 @@ type DB struct {
 	catalog atomic.Pointer[catalog] // the last one that was used
 	wake    chan struct{}           // of Run
 	hub     *hub                    // nil without Options.Feed
+	slow    slowLog
 
 	strangersHashing chan struct{} // has an element for each of their transactions whose passwords are hashed
 
@@ -86,7 +87,7 @@ func Unavailable(err error) *DB {
 
 func newDB(eng engine.Engine, o Options) *DB {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	db := &DB{eng: eng, o: o, wake: make(chan struct{}, 1), strangersHashing: make(chan struct{}, MaxStrangersHashing)}
+	db := &DB{eng: eng, o: o, wake: make(chan struct{}, 1), strangersHashing: make(chan struct{}, MaxStrangersHashing), slow: slowLog{reads: SlowReads, time: SlowTime}}
 	if o.Feed != nil {
 		db.hub = newHub(db)
 	}

@@ -2,7 +2,9 @@ package record
 
 import (
 	"context"
+	"net/url"
 	"runtime"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/keys"
@@ -32,4 +34,24 @@ func (db *DB) HubWait(ctx context.Context, pos engine.Position) error {
 		}
 		runtime.Gosched()
 	}
+}
+
+// SetSlow sets what slow queries are.
+func (db *DB) SetSlow(reads int, took time.Duration) { db.slow.reads, db.slow.time = reads, took }
+
+// Note records a query of a shape of its own that took a time.
+func (t *Tx) Note(collection, filter string, took time.Duration) error {
+	q, err := t.ParseQuery(collection, url.Values{"filter": {filter}})
+	if err != nil {
+		return err
+	}
+	c, err := t.collection(collection)
+	if err != nil {
+		return err
+	}
+	s, err := t.search(c, q)
+	if err == nil {
+		t.note(c, s, &Page{query: q}, took, nil)
+	}
+	return err
 }

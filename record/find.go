@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/keys"
@@ -31,6 +32,7 @@ type Page struct {
 
 	query   *query.Query
 	related [][]query.Related // of Items, if the query expands any
+	work    work
 }
 
 // Collection returns the description of a collection in this transaction.
@@ -108,19 +110,30 @@ func (t *Tx) Find(collection string, q *query.Query) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{query: q}
+	p, start := &Page{query: q}, time.Now()
+	err = t.found(c, search, p)
+	t.note(c, search, p, time.Since(start), err)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// found finds what a query asks for.
+func (t *Tx) found(c *collection, s *keys.Search, p *Page) (err error) {
+	q := p.query
 	if len(q.Aggregates) > 0 {
-		err = t.aggregate(c, search, p)
+		err = t.aggregate(c, s, p)
 	} else {
-		err = t.page(c, search, p)
+		err = t.page(c, s, p)
 	}
 	if err == nil && len(p.Next) > query.MaxCursorBytes {
 		err = &query.Error{Code: query.CodeTooLarge, Member: "sort", Text: "the last record of the page has values that are too long for a cursor; sort by something shorter"}
 	}
 	if err != nil {
-		return nil, invalidQuery(err)
+		return invalidQuery(err)
 	}
-	return p, t.expand(c, p, Moment{At: q.AsOf.At, Seq: q.AsOf.Seq})
+	return t.expand(c, p, Moment{At: q.AsOf.At, Seq: q.AsOf.Seq})
 }
 
 // search returns a query together with the rules.
@@ -154,6 +167,9 @@ func (t *Tx) listed(c *collection, d query.Deleted) (*query.Cond, error) {
 // page finds the records of a page, and counts those of all pages.
 func (t *Tx) page(c *collection, s *keys.Search, p *Page) error {
 	found, err := keys.Find(t.tx, c.Collection, s)
+	if found != nil && s.Limit > 0 {
+		p.work.add(found.Plan, false, s.Offset+len(found.Docs))
+	}
 	if err != nil {
 		return scanned(err)
 	}
@@ -170,6 +186,7 @@ func (t *Tx) page(c *collection, s *keys.Search, p *Page) error {
 		return nil
 	}
 	total, plan, err := keys.Count(t.tx, c.Collection, t.counting(s))
+	p.work.add(plan, true, plan.Met)
 	if p.Total, p.AtLeast = total, plan.Cut; p.query.Explain {
 		p.Count = &plan
 	}
@@ -190,6 +207,7 @@ func scanned(err error) error {
 func (t *Tx) aggregate(c *collection, s *keys.Search, p *Page) error {
 	groups := query.NewGroups(p.query)
 	plan, err := keys.Each(t.tx, c.Collection, t.counting(s), func(d *keys.Doc) error { return groups.Add(d) })
+	p.work.add(plan, true, plan.Met)
 	if err != nil {
 		return scanned(err)
 	}

@@ -42,7 +42,8 @@ type Search struct {
 	// used then.
 	Past func(now *Doc) (*Doc, error)
 
-	everything bool // every record is wanted, in any order
+	everything bool  // every record is wanted, in any order
+	sizes      sizes // nil: the planner counts or guesses how many records are in ranges
 }
 
 // Test is a condition and what it looks at.
@@ -69,6 +70,7 @@ type Plan struct {
 	Exact    bool     `json:"exact,omitempty"`  // the bounds say all that the conditions ask
 	Expected int      `json:"expected"`         // records in the ranges
 	Read     int      `json:"read"`             // records that were read
+	Met      int      `json:"-"`                // of them, those that the search finds, on whatever page
 	Returned int      `json:"returned"`
 	Cut      bool     `json:"cut,omitempty"`      // a count has stopped at its limit
 	Branches []Branch `json:"branches,omitempty"` // of a union
@@ -116,6 +118,7 @@ type search struct {
 	ways   []*access // none: nothing can be found
 	budget int       // of records to read
 	read   int
+	met    int // of read: records of the search
 
 	seen    map[string]bool     // of a union: ids of the records that it has come to
 	lacking []schema.IndexField // of an index that would make a union possible
@@ -202,6 +205,9 @@ func (f *search) find() (*Page, error) {
 		page.Plan.Returned = len(page.Docs)
 		return err
 	})
+	if err != nil && page.Plan.Access == nothing.Access {
+		page.Plan = f.plan(f.ways[0]) // none was tried
+	}
 	return &page, err
 }
 
@@ -348,7 +354,7 @@ func (f *search) each(fn func(*Doc) error) (p Plan, err error) {
 	}
 	a := f.ways[0]
 	if a.counted && a.count > f.budget && !f.AtLeast {
-		return p, f.tooMany()
+		return f.plan(a), f.tooMany()
 	}
 	f.begin(a)
 	for d, err := range f.docs(a) {
@@ -366,7 +372,7 @@ func (f *search) each(fn func(*Doc) error) (p Plan, err error) {
 }
 
 func (f *search) plan(a *access) Plan {
-	p := Plan{Access: "documents", Bounds: a.used, Ranges: len(a.ranges), Backward: a.back && a.sorted && !f.everything, Sorted: !a.sorted && !f.everything, Exact: a.whole, Expected: a.count, Read: f.read}
+	p := Plan{Access: "documents", Bounds: a.used, Ranges: len(a.ranges), Backward: a.back && a.sorted && !f.everything, Sorted: !a.sorted && !f.everything, Exact: a.whole, Expected: a.count, Read: f.read, Met: f.met}
 	switch {
 	case a.parts != nil:
 		p.Access, p.Branches = "union", f.branches(a)
@@ -539,59 +545,4 @@ func (h *head) step(o query.Orders) (ok bool) {
 		h.key = o.Key(h.doc)
 	}
 	return ok
-}
-
-// tooMany returns the error for a search that needs an index.
-func (f *search) tooMany() error {
-	e := &ScanError{Collection: f.c.Name, Limit: f.budget - f.Offset - f.Limit}
-	fields := f.wanted(f.bounds, true)
-	if f.lacking != nil && len(f.wanted(f.bounds, false)) == 0 {
-		fields = f.lacking
-	}
-	if len(fields) == 0 {
-		return e
-	}
-	e.Want = &schema.Index{Fields: fields}
-	for i := range f.c.stored {
-		if x := &f.c.stored[i]; len(x.Fields) >= len(fields) && slices.Equal(x.Fields[:len(fields)], fields) {
-			if e.Want = nil; !x.Ready {
-				e.Building = x.Name
-			}
-			break
-		}
-	}
-	return e
-}
-
-// wanted returns the fields of the index that would help most with some bounds: those with one value, then a range or, if
-// ordered is set, the order.
-func (f *search) wanted(b bounds, ordered bool) (fields []schema.IndexField) {
-	if f.Past != nil {
-		return nil
-	}
-	add := func(name string, desc bool) {
-		if name != "id" && name != "is_deleted" && !slices.ContainsFunc(fields, func(x schema.IndexField) bool { return x.Name == name }) && len(fields) < schema.MaxIndexFields {
-			fields = append(fields, schema.IndexField{Name: name, Desc: desc})
-		}
-	}
-	var names []string
-	for name := range b {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	ranged := false
-	for _, equal := range []bool{true, false} {
-		for _, name := range names {
-			if b[name].equal == equal && (equal || !ranged) {
-				ranged = ranged || !equal && name != "id"
-				add(name, false)
-			}
-		}
-	}
-	if !ranged && ordered && !f.everything {
-		for _, o := range f.Orders {
-			add(o.Name, o.Desc)
-		}
-	}
-	return fields
 }

@@ -60,7 +60,9 @@ func (s *Search) accesses(tx engine.Tx, c *Collection, b bounds, bounded bool) (
 		}
 	}
 	for _, a := range all {
-		if err := a.estimate(tx, b); err != nil {
+		if s.sizes != nil {
+			a.count, a.counted = s.sizes(a, b, bounded), true
+		} else if err := a.estimate(tx, b); err != nil {
 			return nil, err
 		}
 		names := len(b)

@@ -175,7 +175,7 @@ func unite(parts []*access, sorted bool) *access {
 
 // begin prepares for reading by a way.
 func (f *search) begin(a *access) {
-	f.read, a.read, f.seen = 0, 0, nil
+	f.read, f.met, a.read, f.seen = 0, 0, 0, nil
 	for _, p := range a.parts {
 		p.read = 0
 	}
@@ -238,7 +238,11 @@ func (f *search) meets(a *access, d *Doc) (*Doc, error) {
 	if f.seen != nil {
 		f.seen[d.ID] = true
 	}
-	return f.Meets(d)
+	d, err := f.Meets(d)
+	if d != nil {
+		f.met++
+	}
+	return d, err
 }
 
 // branches returns how the records of the parts of a union were found.

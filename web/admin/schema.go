@@ -135,7 +135,11 @@ func (a *Admin) showSchema(c *web.Context, status int, problem error, losses []l
 	if err := a.count(c, page); err != nil {
 		return err
 	}
-	locals := web.Locals{"title": a.text("Schema"), "collections": page, "total": len(all), "next": next, "pending": pending, "more": more, "busy": busy,
+	slow, err := a.slowQueries(c, "")
+	if err != nil {
+		return err
+	}
+	locals := web.Locals{"title": a.text("Schema"), "slow": slow, "collections": page, "total": len(all), "next": next, "pending": pending, "more": more, "busy": busy,
 		"left": left[:min(len(left), schemaPage)], "loses": loses, "losses": losses, "problem": ""}
 	if problem != nil {
 		locals["problem"] = c.Detail(problem)
@@ -221,8 +225,12 @@ func (a *Admin) showStored(c *web.Context, status int, s stored, problem error, 
 	if err != nil {
 		return err
 	}
+	slow, err := a.slowQueries(c, s.Name)
+	if err != nil {
+		return err
+	}
 	locals := web.Locals{
-		"title": s.Name, "s": s, "fields": a.fieldRows(s.Fields), "indexes": indexRows(s), "rules": ruleRows(s.Rules),
+		"title": s.Name, "s": s, "slow": slow, "fields": a.fieldRows(s.Fields), "indexes": indexRows(s), "rules": ruleRows(s.Rules),
 		"loses": losing(s.Steps), "down": down, "down_loses": losing(down), "down_refused": refused, "tables": tables, "losses": losses, "looked": c.Query("losses").String() != "" && mayWrite(c) && problem == nil,
 		"code": collectionCode(s.Collection), "problem": "", "types": schema.Types(),
 	}

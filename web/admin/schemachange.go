@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -129,10 +130,21 @@ func (w wish) index(c schema.Collection) (schema.Collection, []string, error) {
 	if len(names) == 0 {
 		return c, nil, engine.Errorf(engine.CodeInvalid, "the fields of the index are missing, like state,-published")
 	}
-	x := record.By(names...)
+	x := newIndex(c, names)
 	x.Unique = w.Unique
 	c.Indexes = append(c.Indexes, x)
 	return c, []string{indexCode(x)}, nil
+}
+
+// newIndex returns an index as record.By does, with a name that the collection does not have yet.
+func newIndex(c schema.Collection, names []string) schema.Index {
+	x := record.By(names...)
+	x.Name = x.Name[:min(len(x.Name), schema.MaxNameBytes-len("_99"))]
+	name := x.Name
+	for n := 2; slices.ContainsFunc(c.Indexes, func(y schema.Index) bool { return y.Name == x.Name }); n++ {
+		x.Name = fmt.Sprintf("%s_%d", name, n)
+	}
+	return x
 }
 
 // renamed returns indexes with another name of a field.

@@ -176,6 +176,9 @@ func (f *search) docs(orders query.Orders, most int) iter.Seq2[*keys.Doc, error]
 					after = []value.Value{now.Column(0)}
 				}
 				x, err := f.Meets(now)
+				if x != nil {
+					f.plan.Met++
+				}
 				if (x != nil || err != nil) && !yield(x, err) || err != nil {
 					return
 				}
