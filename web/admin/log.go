@@ -61,18 +61,28 @@ func (a *Admin) actAs(c *web.Context, u auth.User, action, subject, detail strin
 }
 
 func (a *Admin) write(c *web.Context, u auth.User, action, subject, detail string, failed error) error {
+	return a.keep(c, a.lineOf(c, u, action, subject, detail, failed))
+}
+
+// lineOf returns the line about an action of a request.
+func (a *Admin) lineOf(c *web.Context, u auth.User, action, subject, detail string, failed error) Line {
 	l := Line{At: a.o.Now().UTC(), Who: u.Email, UserID: u.ID, From: c.ClientIP(), RequestID: c.RequestID(), Action: action, Subject: shorten(subject, maxLogDetail), Detail: shorten(detail, maxLogDetail)}
 	if failed != nil {
 		l.Failed = shorten(failed.Error(), maxLogDetail)
 	}
+	return l
+}
+
+// keep writes a line, also if ctx has ended.
+func (a *Admin) keep(ctx context.Context, l Line) error {
 	text, err := json.Marshal(l)
 	if err == nil {
-		_, err = a.o.Store.Update(context.WithoutCancel(c), keyspace.AdminPage, func(t *kv.Tx) error {
+		_, err = a.o.Store.Update(context.WithoutCancel(ctx), keyspace.AdminPage, func(t *kv.Tx) error {
 			_, err := t.Set(logKey(l), text, kv.SetOptions{TTL: LogTTL})
 			return err
 		})
 	}
-	a.o.Logger.Info("admin page", "action", action, "subject", l.Subject, "who", l.Who, "request", l.RequestID, "failed", l.Failed, "err", err)
+	a.o.Logger.Info("admin page", "action", l.Action, "subject", l.Subject, "who", l.Who, "request", l.RequestID, "failed", l.Failed, "err", err)
 	return err
 }
 
