@@ -33,10 +33,19 @@ type reachView struct {
 type spanView struct {
 	archive.Span
 
+	Begins   string
 	X, Width float64
 	First    string // positions
 	Last     string
 	Gap      time.Duration // before it
+}
+
+// knownTime returns the first time of spans that is known: before the first transaction there is none.
+func knownTime(spans []archive.Span) time.Time {
+	if spans[0].From.Position > 0 {
+		return spans[0].From.Time
+	}
+	return spans[0].To.Time
 }
 
 func (a *Admin) reachView() *reachView {
@@ -55,19 +64,22 @@ func (a *Admin) reachView() *reachView {
 	if len(spans) == 0 {
 		return v
 	}
-	v.From, v.To = spans[0].From.Time, spans[len(spans)-1].To.Time
+	v.From, v.To = knownTime(spans), spans[len(spans)-1].To.Time
 	whole := v.To.Sub(v.From).Seconds()
 	place := func(at time.Time) float64 {
 		if whole <= 0 {
 			return 0
 		}
-		return at.Sub(v.From).Seconds() / whole * barWidth
+		return max(0, at.Sub(v.From).Seconds()/whole*barWidth)
 	}
 	for i, s := range spans {
-		one := spanView{Span: s, X: place(s.From.Time), First: position(s.From.Position), Last: position(s.To.Position)}
+		one := spanView{Span: s, Begins: when(s.From.Time), X: place(s.From.Time), First: position(s.From.Position), Last: position(s.To.Position)}
 		one.Width = max(place(s.To.Time)-one.X, barLeast)
 		if whole <= 0 {
 			one.Width = barWidth
+		}
+		if s.From.Position == 0 {
+			one.Begins = a.text("the beginning")
 		}
 		one.X = min(one.X, barWidth-one.Width)
 		if i > 0 {
@@ -90,12 +102,16 @@ func (a *Admin) verifyArchive(c *web.Context) error {
 		}
 		var ranges []string
 		for _, r := range rep.Ranges {
-			ranges = append(ranges, a.text("%s to %s", when(r.From.Time), when(r.To.Time)))
+			begins := when(r.From.Time)
+			if r.From.Position == 0 {
+				begins = a.text("the beginning")
+			}
+			ranges = append(ranges, a.text("%s to %s", begins, when(r.To.Time)))
 		}
 		if !rep.OK() {
 			return "", engine.Errorf(engine.CodeCorrupt, "the archive is damaged: %s. What can be restored: %s", strings.Join(rep.Problems, "; "), strings.Join(ranges, ", "))
 		}
-		return a.text("whole: %s bases, %s; what can be restored: %s", numberText(rep.Bases), byteText(rep.BaseBytes+rep.LogBytes), strings.Join(ranges, ", ")), nil
+		return a.text("whole: %s of bases, %s of changes; what can be restored: %s", byteText(rep.BaseBytes), byteText(rep.LogBytes), strings.Join(ranges, ", ")), nil
 	}))
 }
 
