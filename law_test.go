@@ -198,7 +198,7 @@ var law = map[string]may{
 	"cli/verb":        {code: ". engine engine/embedded proc series suggest web/api github.com/BurntSushi/toml"},
 	"cli/verify":      {code: "cli/serve cli/verb engine engine/enginetest proc/procvet workload"},
 	"cli/cluster":     {code: ". cli/verb engine engine/embedded"},
-	"cli/serve":       {code: ". archive backups cli/cluster cli/verb engine engine/embedded journal mail series"},
+	"cli/serve":       {code: ". archive backups cli/cluster cli/verb engine engine/embedded journal mail series", tests: "ci/eventually"},
 	"cli/size":        {code: "cli/verb"},
 	"cli/top":         {code: "cli/verb github.com/gdamore/tcell/v3/... github.com/gdamore/tcell/v3"},
 	"cli/dev":         {code: "cli/cluster cli/dev/front cli/dev/sources cli/dev/starter cli/serve cli/verb engine engine/embedded journal web", tests: "ci/ports"},

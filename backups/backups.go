@@ -163,7 +163,7 @@ func (f *Folder) begin() (end func(), err error) {
 	case f.busy <- struct{}{}:
 		return func() { <-f.busy }, nil
 	default:
-		return nil, engine.Errorf(engine.CodeQueueFull, "a backup is being taken, verified or deleted; wait until that is done")
+		return nil, engine.Errorf(engine.CodeQueueFull, "another backup is being taken, verified or deleted; try again when that has ended")
 	}
 }
 

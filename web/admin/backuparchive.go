@@ -111,7 +111,7 @@ func (a *Admin) verifyArchive(c *web.Context) error {
 		if !rep.OK() {
 			return "", engine.Errorf(engine.CodeCorrupt, "the archive is damaged: %s. What can be restored: %s", strings.Join(rep.Problems, "; "), strings.Join(ranges, ", "))
 		}
-		return a.text("whole: %s of bases, %s of changes; what can be restored: %s", byteText(rep.BaseBytes), byteText(rep.LogBytes), strings.Join(ranges, ", ")), nil
+		return a.text("verified: %s of bases, %s of changes; what can be restored: %s", byteText(rep.BaseBytes), byteText(rep.LogBytes), strings.Join(ranges, ", ")), nil
 	}))
 }
 

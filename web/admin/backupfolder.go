@@ -105,7 +105,7 @@ func (a *Admin) jobText(action string) string {
 	case actionArchiveCheck:
 		return a.text("Read every byte of the archive")
 	case actionAtRestore:
-		return a.text("Restore a moment of the archive")
+		return a.text("Restore to a point in time")
 	}
 	return action
 }
@@ -131,12 +131,12 @@ func (a *Admin) verifyFile(c *web.Context) error {
 	return a.answer(c, "begun", a.begin(c, actionVerify, actionVerified, name, func(ctx context.Context, p *backups.Progress) (string, error) {
 		one, err := a.o.Backups.Verify(ctx, name, p)
 		if err == nil && one.Problem != "" {
-			err = engine.Errorf(engine.CodeCorrupt, "%s is damaged: %s", name, one.Problem)
+			err = engine.Errorf(engine.CodeCorrupt, "%s is corrupt: %s", name, one.Problem)
 		}
 		if err != nil {
 			return "", err
 		}
-		return a.text("whole: position %s, %s keys", position(one.Summary.Position), numberText(one.Summary.Keys)), nil
+		return a.text("verified: position %s, %s keys", position(one.Summary.Position), numberText(one.Summary.Keys)), nil
 	}))
 }
 

@@ -171,13 +171,13 @@ func TestFolderOfBackups(t *testing.T) {
 	setLiveKey(t, k.services, 16, "fish", "cod")
 	c := k.anna()
 	c.get("/admin/backups").expect(200, "The folder has no backups yet.", k.folder.Dir(), "none: set --backup-every")
-	c.post("/admin/backups/folder/take", "node", "0").expect(200, "It has begun.")
-	k.ended(c).expect(200, "whole", "the newest good one", "Take a backup", email)
+	c.post("/admin/backups/folder/take", "node", "0").expect(200, "Started.")
+	k.ended(c).expect(200, "verified", "the newest verified one", "Take a backup", email)
 	one := k.list()[0]
 	c.get("/admin/log").expect(200, "backup.take", "backup.taken", one.Name)
 
 	c.post("/admin/backups/folder/verify", "node", "0", "file", one.Name).expect(200)
-	k.ended(c).expect(200, "whole: position")
+	k.ended(c).expect(200, "verified: position")
 	setLiveKey(t, k.services, 16, "fish", "herring")
 	c.post("/admin/backups/folder/restore", "node", "0", "file", one.Name, "name", "trial").expect(200)
 	dir := filepath.Join(k.folder.Dir(), "restored", "trial")
@@ -222,9 +222,9 @@ func TestFolderMistakes(t *testing.T) {
 	if err := os.Truncate(filepath.Join(k.folder.Dir(), one.Name), one.Size-7); err != nil {
 		t.Fatal(err)
 	}
-	c.get("/admin/backups").expect(200, "not yet").lacks("the newest good one</td>")
+	c.get("/admin/backups").expect(200, "not yet").lacks("the newest verified one</td>")
 	c.post("/admin/backups/folder/verify", "node", "0", "file", one.Name).expect(200)
-	k.ended(c).expect(200, `<span class="badge wrong">damaged</span>`)
+	k.ended(c).expect(200, `<span class="badge wrong">corrupt</span>`)
 	c.post("/admin/backups/folder/take", "node", "7").expect(409, "that of node 7")
 	c.post("/admin/backups/archive/restore", "node", "0", "name", "trial", "at", "monday").expect(422, "is not a time")
 	c.post("/admin/backups/stop", "node", "0", "job", "99").expect(409, "has ended")
@@ -262,7 +262,7 @@ func TestOneJob(t *testing.T) {
 	if number == nil {
 		t.Fatal(page.Body)
 	}
-	c.post("/admin/backups/stop", "node", "0", "job", number[1]).expect(200, "It is being stopped.")
+	c.post("/admin/backups/stop", "node", "0", "job", number[1]).expect(200, "Stopping.")
 	k.ended(c).expect(200, "stopped", "The folder has no backups yet.")
 	fails := func(context.Context, io.Writer) error { return engine.Errorf(engine.CodeDiskFull, "no space <left>") }
 	k.take.Store(&fails)
@@ -286,7 +286,7 @@ func TestReach(t *testing.T) {
 	c := k.anna()
 	eventually.True(t, "a base", func() bool { return strings.Contains(c.get("/admin/backups").Body, `class="span"`) })
 	c.post("/admin/backups/archive/verify", "node", "0").expect(200)
-	k.ended(c).expect(200, "of bases, ", "what can be restored: ")
+	k.ended(c).expect(200, "verified: ", "what can be restored: ")
 	eventually.True(t, "the key is archived", func() bool {
 		r, err := archive.ReachOf(nil, k.archive, archive.Status{})
 		if err != nil || len(r.Spans) != 1 {
@@ -350,6 +350,6 @@ func TestLooksBackups(t *testing.T) {
 	c.Until(`document.getElementById("far")?.textContent === "3.0 KiB"`)
 	c.looks("backups-folder")
 	c.Do(chromedp.Evaluate[chromedp.Void](`window.confirm = () => true; undefined`), chromedp.Click(chromedp.CSS(`form[action$="/stop"] button`)))
-	c.Until(`!document.getElementById("far") && document.body.textContent.includes("Done since the start")`)
+	c.Until(`!document.getElementById("far") && document.body.textContent.includes("Finished since the server started")`)
 	c.looks("backups-done")
 }

@@ -75,7 +75,7 @@ func (a *Admin) done(c *web.Context, path, notice string) error {
 func notices() map[string]string {
 	return map[string]string{
 		"saved": "Saved.", "deleted": "Deleted.", "created": "Created.", "restored": "Restored.", "undone": "Undone.", "done": "Done.",
-		"disabled": "Disabled.", "enabled": "Enabled.", "loggedout": "Logged out everywhere.", "reset": "Reset.", "flushed": "The cache is empty.", "begun": "It has begun. How far it is stands below.", "stopped": "It is being stopped.",
+		"disabled": "Disabled.", "enabled": "Enabled.", "loggedout": "Logged out everywhere.", "reset": "Reset.", "flushed": "The cache is empty.", "begun": "Started. The progress is below.", "stopped": "Stopping.",
 	}
 }
 
