@@ -28,9 +28,9 @@ type backupOptions struct {
 
 func (o *backupOptions) settings() []verb.Setting {
 	return []verb.Setting{
-		{Name: "backups", Arg: "DIR", Help: "folder of backups that the admin page and --backup-every write, and in which the page restores", Server: true, Set: verb.Text(&o.dir)},
-		{Name: "backup-every", Arg: "TIME", Help: "take a backup into the folder so long after the newest good one, like 24h (default never)", Server: true, Set: verb.Duration(&o.every, backups.MinEvery, maxKeep)},
-		{Name: "backup-keep", Arg: "N", Help: "how many backups of --backup-every stay (default " + strconv.Itoa(backups.DefaultKeep) + ")", Server: true, Set: verb.Whole(&o.keep, 1, backups.MaxKeep)},
+		{Name: "backups", Arg: "DIR", Help: "folder for verified backups, written by --backup-every and from the admin page, which also restores below it", Server: true, Set: verb.Text(&o.dir)},
+		{Name: "backup-every", Arg: "TIME", Help: "take a backup whenever the newest verified one is this old, like 24h (default never)", Server: true, Set: verb.Duration(&o.every, backups.MinEvery, maxKeep)},
+		{Name: "backup-keep", Arg: "N", Help: "how many scheduled backups to keep (default " + strconv.Itoa(backups.DefaultKeep) + ")", Server: true, Set: verb.Whole(&o.keep, 1, backups.MaxKeep)},
 	}
 }
 
