@@ -86,10 +86,7 @@ func (f *Folder) Run(ctx context.Context) error {
 			}
 			err = f.takeScheduled(ctx)
 		}
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil:
+		if err == nil || ctx.Err() != nil {
 			pause = 0
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,8 +23,8 @@ type fake struct {
 	t     *testing.T
 	fs    *memfs.FS
 	f     *Folder
-	pos   engine.Position
-	fails error
+	pos   atomic.Uint64
+	fails atomic.Pointer[error] // of every backup; nil: none
 	stop  func()
 }
 
@@ -31,12 +32,12 @@ func (k *fake) options() Options {
 	return Options{
 		FS: k.fs, Every: day, Keep: 3, Logger: quiet(),
 		Backup: func(_ context.Context, w io.Writer) (engine.Position, error) {
-			if k.fails != nil {
-				return 0, k.fails
+			if fails := k.fails.Load(); fails != nil {
+				return 0, *fails
 			}
-			k.pos++
-			_, err := w.Write(binary.BigEndian.AppendUint64([]byte{'B'}, uint64(k.pos)))
-			return k.pos, err
+			pos := k.pos.Add(1)
+			_, err := w.Write(binary.BigEndian.AppendUint64([]byte{'B'}, pos))
+			return engine.Position(pos), err
 		},
 		Verify: func(r io.Reader) (Summary, error) {
 			text, err := io.ReadAll(r)
@@ -153,25 +154,24 @@ func TestManualCounts(t *testing.T) {
 // TestFailures: failures are retried with a growing pause, are in the status, and leave no file.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &fake{t: t, fs: memfs.New(1), fails: errors.New("the disk is on fire")}
+		k := &fake{t: t, fs: memfs.New(1)}
+		fire := errors.New("the disk is on fire")
+		k.fails.Store(&fire)
 		k.start()
 		begin := time.Now()
-		var at []time.Duration
+		var at []int // minutes
 		for failed := 1; failed < 10; k.pass(time.Second) {
 			if s := k.f.Status(); s.Failed == failed {
-				at = append(at, time.Since(begin).Round(time.Minute))
+				at = append(at, int(time.Since(begin).Round(time.Minute)/time.Minute))
 				failed++
 				if s.Err == nil || !strings.Contains(s.Err.Error(), "on fire") || !s.Next.After(time.Now()) {
 					t.Errorf("%+v", s)
 				}
 			}
 		}
-		want := []time.Duration{0, 1, 3, 7, 15, 31, 63, 123, 183}
-		for i := range want {
-			want[i] *= time.Minute
-		}
+		want := []int{0, 1, 3, 7, 15, 31, 63, 123, 183}
 		if !slices.Equal(at, want) {
-			t.Errorf("failures at %v, want %v", at, want)
+			t.Errorf("failures after %v minutes, want %v", at, want)
 		}
 		names, err := k.fs.List("/b")
 		if err != nil || !slices.Equal(names, []string{"LOCK"}) && len(names) > 0 {
@@ -188,7 +188,7 @@ func TestFailures(t *testing.T) {
 		if failing() != 1 {
 			t.Error("the metric does not say that it fails")
 		}
-		k.fails = nil
+		k.fails.Store(nil)
 		k.pass(lastRetry + time.Minute)
 		k.expect("the disk is well again", "s")
 		if s := k.f.Status(); s.Err != nil || failing() != 0 {
