@@ -19,7 +19,8 @@ import (
 const tmpExt = ".tmp"
 
 // WriteWhole writes a file by fill, and has verify, if it is not nil, read it back. Only then the file gets its name, durably: a file
-// with the name is never incomplete. An older one is replaced. After an error there is no new file. It returns the size.
+// with the name is never incomplete. An older one is replaced. After an error there is
+// no new file, unless only the folder could not be made durable. It returns the size.
 func WriteWhole(fsys journal.FS, name string, fill func(io.Writer) error, verify func(io.Reader) error) (size int64, err error) {
 	tmp := name + "." + strconv.FormatUint(rand.Uint64(), 36) + tmpExt
 	f, err := fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL)

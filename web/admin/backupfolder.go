@@ -20,6 +20,7 @@ type folderView struct {
 	Files    []fileView
 	Status   backups.Status
 	Failed   string // why the last scheduled backup failed
+	Taking   string // how much the schedule has written of the backup that it takes now
 	Restored []restoredView
 	Problem  string // why the folder cannot be read
 }
@@ -58,6 +59,10 @@ func (a *Admin) folderView() *folderView {
 	}
 	if v.Status = f.Status(); v.Status.Err != nil {
 		v.Failed = v.Status.Err.Error()
+	}
+	if v.Status.Taking != nil {
+		done, _ := v.Status.Taking.Bytes()
+		v.Taking = byteText(done)
 	}
 	return v
 }

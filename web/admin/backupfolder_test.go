@@ -353,3 +353,47 @@ func TestLooksBackups(t *testing.T) {
 	c.Until(`!document.getElementById("far") && document.body.textContent.includes("Finished since the server started")`)
 	c.looks("backups-done")
 }
+
+// ownFolder is a folder of backups of one node; its backups are three bytes.
+func ownFolder(t *testing.T) *backups.Folder {
+	t.Helper()
+	f, err := backups.Open(t.TempDir(), backups.Options{
+		Logger: slog.New(slog.DiscardHandler),
+		Backup: func(_ context.Context, w io.Writer) (engine.Position, error) {
+			_, err := w.Write([]byte("all"))
+			return 7, err
+		},
+		Verify:  func(io.Reader) (backups.Summary, error) { return backups.Summary{Position: 7}, nil },
+		Restore: func(context.Context, io.Reader, string) (backups.Summary, error) { return backups.Summary{}, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// TestFoldersOfNodes: a node that does not lead shows its own folder and offers nothing that would happen in the leader's.
+func TestFoldersOfNodes(t *testing.T) {
+	t.Parallel()
+	one, two := ownFolder(t), ownFolder(t)
+	nodes := growCluster(t, nil, 1, skerry.Options{Backups: one})
+	nodes = growCluster(t, nodes, 2, skerry.Options{Backups: two})
+	nodes[0].link = <-nodes[0].links
+	anna := nodes[1].client()
+	anna.setUp(nodes[1].URL+nodes[0].link[len(nodes[0].URL):], email)
+	anna.get("/admin/backups").expect(200, "This is node 2, which does not lead.", two.Dir()).lacks(one.Dir(), "/folder/take", "/folder/restore")
+	anna.post("/admin/backups/folder/take", "node", "2").expect(409, "that of node 2, but node 1 leads now", one.Dir())
+	anna.post("/admin/backups/folder/take", "node", "1").expect(200)
+	eventually.True(t, "the leader has taken one", func() bool {
+		all, err := one.Files()
+		return err == nil && len(all) == 1
+	})
+	if all, err := two.Files(); err != nil || len(all) != 0 {
+		t.Errorf("the other folder: %+v %v", all, err)
+	}
+}
