@@ -24,7 +24,7 @@ func (s *Server) newAdminPage(redis *resp.Server) (*admin.Admin, error) {
 		Store: to.KV, Engine: s.eng, Cluster: s.cluster, Records: to.Records, Procedures: to.Procedures, Series: to.Series, PromQL: to.PromQL, Graphs: to.Graphs, Redis: redis,
 		Feed: to.Feed, Users: to.Users, Sessions: to.Sessions, Mail: to.Mail, Pages: to.AdminPages, Texts: to.AdminTexts, Hosts: s.o.Hosts, Hashing: s.o.AdminHashing, TrustedProxies: s.o.Web.TrustedProxies,
 		Metrics: func() iter.Seq[engine.Metric] { return s.scrape() }, Build: s.o.Build, Dir: s.o.Dir, Ready: s.Ready, Logger: s.o.Logger,
-		Settings: s.o.Settings, Faults: s.faults, RecentLog: s.o.RecentLog, Docs: docs.Pages,
+		Settings: s.o.Settings, Faults: s.faults, RecentLog: s.o.RecentLog, Backups: s.o.Backups, Archive: s.o.Archive, Docs: docs.Pages,
 	}
 	if s.o.AdminLink != nil {
 		o.SetupLink = func(path string) { s.o.AdminLink(s.adminPageURL() + strings.TrimPrefix(path, admin.Prefix)) }

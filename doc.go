@@ -16,7 +16,8 @@
 //	leaves     btree (ordered map with O(1) snapshots), journal (log and snapshot files),
 //	           raft (the replicated log), peer (connections between nodes),
 //	           gate (connection limits), mail
-//	backup     archive (ships every committed change of an engine to a folder)
+//	backup     archive (ships every committed change of an engine to a folder), backups (a
+//	           folder of verified backups, with a schedule)
 //	truth      workload (a load and what must be true after it)
 //	clients    client (Go), client/sqldriver (database/sql), webtest (tests of applications)
 //

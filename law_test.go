@@ -112,6 +112,9 @@ var law = map[string]may{
 	// the online backup
 	"archive": {code: "engine journal", tests: "engine/embedded journal/memfs"},
 
+	// the backups of a server in a folder
+	"backups": {code: "engine journal", tests: "engine/embedded journal/memfs"},
+
 	// truth
 	"workload":         {code: "engine", tests: "engine/embedded"},
 	"workload/history": {code: "github.com/anishathalye/porcupine"},
@@ -150,7 +153,7 @@ var law = map[string]may{
 
 	// the admin page
 	"web/admin": {
-		code:  "auth engine feed graph graph/gremlin graph/traversal graph/value keyspace kv mail proc record record/expr record/query record/schema record/value resp resp/wire series session web web/account web/hostname web/problem web/records web/relay web/view",
+		code:  "archive auth backups engine feed graph graph/gremlin graph/traversal graph/value keyspace kv mail proc record record/expr record/query record/schema record/value resp resp/wire series session web web/account web/hostname web/problem web/records web/relay web/view",
 		tests: ". cache ci/eventually ci/npm ci/ports docs engine/embedded engine/testengine engine/testengine/recordengine examples/browsertest github.com/chromedp/... github.com/pquerna/otp/... golang.org/x/net/html web/api web/prometheus webtest",
 	},
 
@@ -187,15 +190,15 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth cache docs engine feed gate graph graph/files keyspace kv mail proc record record/keys record/schema resp series session transfer web web/acme web/admin web/api web/gremlin web/graphs web/hostname web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis graph/graphbinary graph/message graph/value web/problem web/view github.com/coder/websocket"},
+	".": {code: "auth backups cache docs engine feed gate graph graph/files keyspace kv mail proc record record/keys record/schema resp series session transfer web web/acme web/admin web/api web/gremlin web/graphs web/hostname web/lane web/records web/timeseries web/transfers", tests: "auth/oidc ci/cassandraserver ci/pgserver ci/redisserver engine/cassandra engine/embedded engine/enginetest engine/postgres engine/redis graph/graphbinary graph/message graph/value web/problem web/view github.com/coder/websocket"},
 	"cli": {
-		code:  ". archive cache cli/cluster cli/dev cli/serve cli/size cli/top cli/verb engine engine/cassandra engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis graph graph/files graph/value journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
+		code:  ". archive backups cache cli/cluster cli/dev cli/serve cli/size cli/top cli/verb engine engine/cassandra engine/embedded engine/postgres engine/postgres/adopt engine/postgres/tables engine/redis graph graph/files graph/value journal proc proc/typescript record record/keys record/schema transfer web/api web/problem web/records web/transfers workload/history",
 		tests: "auth ci/cassandraserver ci/pgserver ci/ports ci/redisserver cli/dev/starter cli/verify client github.com/jackc/pgx/v5 github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/verb":        {code: ". engine engine/embedded proc series suggest web/api github.com/BurntSushi/toml"},
 	"cli/verify":      {code: "cli/serve cli/verb engine engine/enginetest proc/procvet workload"},
 	"cli/cluster":     {code: ". cli/verb engine engine/embedded"},
-	"cli/serve":       {code: ". archive cli/cluster cli/verb engine engine/embedded mail series"},
+	"cli/serve":       {code: ". archive backups cli/cluster cli/verb engine engine/embedded journal mail series", tests: "ci/eventually"},
 	"cli/size":        {code: "cli/verb"},
 	"cli/top":         {code: "cli/verb github.com/gdamore/tcell/v3/... github.com/gdamore/tcell/v3"},
 	"cli/dev":         {code: "cli/cluster cli/dev/front cli/dev/sources cli/dev/starter cli/serve cli/verb engine engine/embedded journal web", tests: "ci/ports"},

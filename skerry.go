@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/backups"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/proc"
@@ -97,6 +98,11 @@ type Options struct {
 	// Settings are the program's settings in effect, which the admin page shows. They must not contain secrets.
 	Settings []Setting
 
+	// Backups is the folder of this server's backups, and Archive its archive, with which people work on the admin page. Nil: there
+	// is none. The caller closes the folder after Run.
+	Backups *backups.Folder
+	Archive *Archive
+
 	// RecentLog keeps the newest lines of the log for the admin page. Nil: the server keeps those of Logger.
 	RecentLog *RecentLog
 
@@ -153,6 +159,9 @@ type Options struct {
 
 // Setting is a setting of a program in effect, for people.
 type Setting = admin.Setting
+
+// Archive is what people can do with the archive of a server.
+type Archive = admin.Archive
 
 // RecentLog keeps the newest lines of a log. The zero value is empty.
 type RecentLog = admin.RecentLog

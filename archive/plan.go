@@ -121,6 +121,22 @@ func (p *Plan) OpenBase() (io.ReadCloser, error) {
 	}{io.NewSectionReader(file, 0, math.MaxInt64), file}, nil
 }
 
+// Bytes returns the size of the files that the restore may read.
+func (p *Plan) Bytes() (int64, error) {
+	sum, err := fileSize(p.f.fs, p.base.path)
+	if err != nil {
+		return 0, err
+	}
+	for _, one := range p.parts {
+		n, err := p.f.logBytes(one)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
 // Changes yields the changes after the base up to the target. They may be kept. An error
 // is the last value: engine.ErrCorrupt names a file that is damaged before the target,
 // engine.ErrNotFound means that the archive does not have the target. Changes can be

@@ -11,6 +11,38 @@ import (
 	"github.com/skerrydb/skerry/cli/verb"
 )
 
+// TestBackupsOfServer: a server takes a backup by itself, not one more after a kill, and removes what the kill left half-written.
+func TestBackupsOfServer(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	for round := range 2 {
+		p := s.serve("--backups", "b", "--backup-every", "24h", "--backup-keep", "2")
+		if got := p.ask(fmt.Sprintf("SET fish round%d", round)); got != "+OK" {
+			t.Fatalf("SET: %s", got)
+		}
+		eventually.True(t, "a backup", func() bool { return strings.Count(s.run("ls b"), ".skerry\n") == 1 })
+		if out := s.run("ls b/*.tmp"); !strings.Contains(out, "No such file") {
+			t.Errorf("left over: %s", out)
+		}
+		if round == 0 {
+			p.kill()
+			s.run("echo half > b/scheduled-20261130T033000.000Z.skerry.1x.tmp")
+			continue
+		}
+		if code := p.stop(syscall.SIGTERM); code != verb.ExitOK {
+			t.Fatalf("exit code %d\n%s", code, p.log())
+		}
+	}
+	if out := s.run("skerry restore --from b/scheduled-*.skerry --data new && skerry check --data new"); !strings.Contains(out, "sound: position ") {
+		t.Errorf("restore: %s", out)
+	}
+	for args, want := range map[string]string{"--backups data": "must not be in one another", "--backup-every 24h": "need --backups", "--engine redis://localhost --backups b": "only the embedded engine has this setting"} {
+		if out := s.run("timeout 60 skerry serve --http 127.0.0.1:0 --resp 127.0.0.1:0 --admin-page off " + args); !strings.Contains(out, want) || !strings.HasSuffix(out, "[2]\n") {
+			t.Errorf("%s: %s", args, out)
+		}
+	}
+}
+
 // TestArchiveAndRestore: a server archives itself through a kill and a stop, and restores end at the requested
 // point.
 func TestArchiveAndRestore(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/skerrydb/skerry/backups"
 	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/journal"
@@ -68,22 +68,14 @@ func backup(ctx context.Context, p verb.Process, o *backupOptions) error {
 		return fmt.Errorf("%s already exists; backup never overwrites a file", o.to)
 	}
 	var sum embedded.Summary
-	err := createWhole(o.to, func(f *os.File) (err error) {
+	_, err := backups.WriteWhole(journal.OS(), o.to, func(w io.Writer) error {
 		if o.from.url != "" {
-			err = backupServer(ctx, o, f)
-		} else {
-			err = backupFolder(ctx, p, o.data, f)
+			return backupServer(ctx, o, w)
 		}
-		if err != nil {
-			return err
-		}
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		if sum, err = embedded.VerifyBackup(f); err != nil {
-			return fmt.Errorf("the written file is not a complete backup: %w", err)
-		}
-		return nil
+		return backupFolder(ctx, p, o.data, w)
+	}, func(r io.Reader) (err error) {
+		sum, err = embedded.VerifyBackup(r)
+		return err
 	})
 	if err != nil {
 		return err
@@ -91,29 +83,10 @@ func backup(ctx context.Context, p verb.Process, o *backupOptions) error {
 	return printSummary(p.Stdout, o.json, o.to, sum)
 }
 
-// createWhole writes a file by fill. Until that has succeeded, the file has another name, so that a file with the name
-// is never incomplete; an older one is replaced. After an error there is no new file.
-func createWhole(name string, fill func(f *os.File) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		f.Close()
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	if err := fill(f); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	return journal.OS().SyncDir(filepath.Dir(name))
+// createWhole writes a file by fill; see backups.WriteWhole.
+func createWhole(name string, fill func(w io.Writer) error) error {
+	_, err := backups.WriteWhole(journal.OS(), name, fill, nil)
+	return err
 }
 
 func backupServer(ctx context.Context, o *backupOptions, w io.Writer) error {

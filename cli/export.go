@@ -146,7 +146,7 @@ func (x *severalReader) files(folder string, collections []string, n *recordCoun
 		}
 		return nil
 	}
-	return createWhole(filepath.Join(folder, collections[0]+".jsonl"), func(f *os.File) error {
+	return createWhole(filepath.Join(folder, collections[0]+".jsonl"), func(f io.Writer) error {
 		w := bufio.NewWriter(io.MultiWriter(f, n))
 		if err := x.copyTo(w, collections[0]); err != nil {
 			return fmt.Errorf("the export broke off after %s: %w", verb.Plural(n.records(), "record"), err)
@@ -202,7 +202,7 @@ func (o *exportOptions) export(ctx context.Context, p verb.Process, collection s
 		}
 		return o.copyTo(ctx, p.Stdout, collection, n)
 	}
-	if err := createWhole(o.to, func(f *os.File) error { return o.copyTo(ctx, f, collection, n) }); err != nil {
+	if err := createWhole(o.to, func(w io.Writer) error { return o.copyTo(ctx, w, collection, n) }); err != nil {
 		return err
 	}
 	n.shown.end()

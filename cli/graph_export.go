@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -99,11 +98,11 @@ func (o *graphExport) write(ctx context.Context, db *graph.DB, stdout io.Writer,
 		if o.to == "" {
 			return to(stdout)
 		}
-		return createWhole(o.to, func(f *os.File) error { return to(f) })
+		return createWhole(o.to, to)
 	}
 	if o.format == formatCSV {
-		err = createWhole(o.edges, func(f *os.File) error {
-			opt.Edges = f
+		err = createWhole(o.edges, func(w io.Writer) error {
+			opt.Edges = w
 			return vertices()
 		})
 		return n, err

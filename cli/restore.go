@@ -76,7 +76,7 @@ func restore(ctx context.Context, p verb.Process, from, dir string, spill int64,
 }
 
 // restoreArchive creates a data folder with the state that at selects.
-func restoreArchive(ctx context.Context, p verb.Process, from, at, dir string, spill int64, asJSON bool) (err error) {
+func restoreArchive(ctx context.Context, p verb.Process, from, at, dir string, spill int64, asJSON bool) error {
 	target, err := archive.ParseTarget(at)
 	if err != nil {
 		return err
@@ -88,14 +88,9 @@ func restoreArchive(ctx context.Context, p verb.Process, from, at, dir string, s
 	if !asJSON {
 		fmt.Fprintf(p.Stdout, "%s: from %s, position %d of %s\n", target, plan.BaseFile, plan.Base, plan.BaseTime.UTC().Format(time.RFC3339Nano))
 	}
-	base, err := plan.OpenBase()
+	sum, err := serve.RestoreArchive(ctx, plan, dir, embedded.Options{SpillBytes: spill, Logger: verb.Quiet(p.Stderr)})
 	if err != nil {
 		return err
-	}
-	defer base.Close()
-	sum, err := embedded.RestoreChanges(ctx, base, plan.Changes(), dir, embedded.Options{SpillBytes: spill, Logger: verb.Quiet(p.Stderr)})
-	if err != nil {
-		return fmt.Errorf("restore %s from %s, %s: %w", target, from, plan.BaseFile, err)
 	}
 	if plan.Note != "" {
 		fmt.Fprintln(p.Stderr, "note:", plan.Note)

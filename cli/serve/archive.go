@@ -30,9 +30,9 @@ func (o *archiveOptions) settings() []verb.Setting {
 	}
 }
 
-// start archives eng in the background, if an archive is configured. A folder that cannot be an archive is an
+// start archives eng in the background, if an archive is configured; otherwise a is nil. A folder that cannot be an archive is an
 // error now; later failures are logged and retried.
-func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (metrics func() iter.Seq[engine.Metric], stop func() error, err error) {
+func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (a *archive.Archiver, stop func() error, err error) {
 	if o.dir == "" {
 		return nil, func() error { return nil }, nil
 	}
@@ -40,7 +40,7 @@ func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (metrics fun
 	if !ok {
 		return nil, nil, engine.Errorf(engine.CodeUnsupported, "this engine cannot be archived: it has no backups")
 	}
-	a, err := archive.Open(o.dir, archive.Options{Verify: VerifyBase, Keep: o.keep, Logger: log})
+	a, err = archive.Open(o.dir, archive.Options{Verify: VerifyBase, Keep: o.keep, Logger: log})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,7 +57,7 @@ func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (metrics fun
 		<-ended
 		return a.Close()
 	}
-	return func() iter.Seq[engine.Metric] { return archiveMetrics(a.Status()) }, stop, nil
+	return a, stop, nil
 }
 
 // archiveMetrics yields the metrics of an archive for /metrics.

@@ -49,6 +49,7 @@ type Options struct {
 	hugePages      string
 	spill          int64
 	archive        archiveOptions
+	backups        backupOptions
 	passwordFile   string
 	hosts          []string
 	lane           string
@@ -107,7 +108,7 @@ func (o *Options) Settings() []verb.Setting {
 // ofEmbedded returns the settings that only the embedded engine has. They record in o.embeddedOnly that they
 // are set.
 func (o *Options) ofEmbedded() []verb.Setting {
-	settings := slices.Concat([]verb.Setting{MemorySetting(&o.memory), spillSetting(&o.spill)}, o.archive.settings(), o.node.Settings())
+	settings := slices.Concat([]verb.Setting{MemorySetting(&o.memory), spillSetting(&o.spill)}, o.archive.settings(), o.backups.settings(), o.node.Settings())
 	for i, s := range settings {
 		settings[i].Set = func(v string) error {
 			o.embeddedOnly = append(o.embeddedOnly, s.Name)
@@ -160,11 +161,11 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	if steered {
 		go steerRuntime(steering)
 	}
-	metrics, endArchive, err := o.archive.start(eng, log)
+	keeping, err := o.startKeeping(eng, log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, endArchive()) }()
+	defer func() { err = errors.Join(err, keeping.end()) }()
 	app, err := o.web.of(p.App, log)
 	if err != nil {
 		return err
@@ -174,9 +175,9 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	}
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Gremlin: o.gremlin, Web: app, Procedures: p.App.Procedures, Series: slices.Concat(p.App.Series, o.series), OperatorRoutes: p.App.OperatorRoutes, Password: o.password, Hosts: o.hosts, TLS: o.tls, NoLane: o.lane == "off", Certificates: o.acme.of(),
-		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(huge, metrics), Logger: log,
+		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: processMetrics(huge, keeping.metrics), Logger: log,
 		AdminPage: map[string]string{"on": "", "http": skerry.AdminPageOnHTTP, "off": skerry.Off}[o.adminPage],
-		Settings:  o.effective, RecentLog: recent,
+		Settings:  o.effective, RecentLog: recent, Backups: keeping.backups, Archive: keeping.archive,
 		AdminLink: func(url string) {
 			log.Info("the admin page has no administrator yet; open this link once, within 24 hours, to set up the first", "url", url)
 		},
@@ -270,7 +271,7 @@ func (o *Options) check(app verb.App, rest []string) error {
 
 // fits returns an error if settings contradict each other, without reading files.
 func (o *Options) fits(app verb.App) error {
-	wrong := []error{o.acme.check(o)}
+	wrong := []error{o.acme.check(o), o.backups.fits(o.folder(), o.archive.dir)}
 	if o.engine != nil {
 		for _, name := range slices.Compact(o.embeddedOnly) {
 			wrong = append(wrong, fmt.Errorf("%s: only the embedded engine has this setting, not %s", name, o.engine.Scheme))

@@ -88,7 +88,7 @@ func (o *unitOptions) check(app verb.App, rest []string) error {
 	if o.serve.data != "" && !filepath.IsAbs(o.serve.data) {
 		wrong = append(wrong, fmt.Errorf("data: %s: a service needs an absolute path", o.serve.data))
 	}
-	for _, f := range append(o.secrets(), named{"invite", &o.serve.node.Invite}, named{"archive", &o.serve.archive.dir}) {
+	for _, f := range append(o.secrets(), named{"invite", &o.serve.node.Invite}, named{"archive", &o.serve.archive.dir}, named{"backups", &o.serve.backups.dir}) {
 		if *f.path != "" && !filepath.IsAbs(*f.path) {
 			wrong = append(wrong, fmt.Errorf("%s: %s: a service needs an absolute path", f.name, *f.path))
 		}
@@ -201,8 +201,10 @@ func (o *unitOptions) printUser(line func(string, ...any)) {
 	} else {
 		line("ReadWritePaths=%s", unitWord(o.serve.data))
 	}
-	if dir := o.serve.archive.dir; dir != "" {
-		line("ReadWritePaths=%s", unitWord(dir))
+	for _, dir := range []string{o.serve.archive.dir, o.serve.backups.dir} {
+		if dir != "" {
+			line("ReadWritePaths=%s", unitWord(dir))
+		}
 	}
 }
 

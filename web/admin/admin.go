@@ -22,7 +22,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skerrydb/skerry/archive"
 	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/backups"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/graph"
@@ -89,6 +91,10 @@ type Options struct {
 	// Backup writes all data to w.
 	Backup func(ctx context.Context, w io.Writer) (engine.Position, error)
 
+	// Backups is the folder of this node's backups, and Archive its archive; nil: there is none.
+	Backups *backups.Folder
+	Archive *Archive
+
 	// Settings are the server's settings in effect.
 	Settings []Setting
 
@@ -125,6 +131,20 @@ type Options struct {
 	Ready  func() error
 	Logger *slog.Logger
 	Now    func() time.Time // nil: time.Now
+}
+
+// Archive is what people do with an archive.
+type Archive struct {
+	Dir string
+
+	// Reach returns what can be restored, without reading everything.
+	Reach func() (archive.Reach, error)
+
+	// Check reads every byte.
+	Check func(ctx context.Context, p *backups.Progress) (archive.Report, error)
+
+	// Restore restores the state at t into a new folder. The note says what people should know about that state, "" if nothing.
+	Restore func(ctx context.Context, t archive.Target, dir string, p *backups.Progress) (sum archive.Summary, note string, err error)
 }
 
 // Setting is one setting of the server, for people.
@@ -172,7 +192,8 @@ type Admin struct {
 	poll    *poll
 	folder  folder
 	toNodes *http.Transport // nil: it runs alone
-	backups atomic.Int32    // that are being taken
+	backups atomic.Int32    // that are being downloaded
+	jobs    jobs
 	setup   setup
 
 	started time.Time
@@ -185,6 +206,7 @@ func New(o Options) (*Admin, error) {
 		o.Now = time.Now
 	}
 	a := &Admin{o: o, started: o.Now()}
+	a.jobs.init()
 	a.samples, a.poll = newSampler(a), newPoll(a)
 	if o.Procedures != nil {
 		a.procs = newProcMeter(o.Procedures, o.Now)
@@ -244,8 +266,10 @@ func (a *Admin) newApp() error {
 	return err
 }
 
-// Run takes samples of the metrics until ctx ends, and announces the link with which the first administrator is set up.
+// Run takes samples of the metrics until ctx ends, and announces the link with which the first administrator is set up. Then it stops
+// the jobs that people have begun, and waits for them.
 func (a *Admin) Run(ctx context.Context) error {
+	defer a.jobs.end()
 	var watch sync.WaitGroup
 	watch.Go(func() { a.watchCluster(ctx) })
 	watch.Go(func() { a.poll.run(ctx) })

@@ -40,6 +40,12 @@ type world struct {
 // start runs a server on a new folder. o may have an application, procedures and more.
 func start(t *testing.T, o skerry.Options) *world {
 	t.Helper()
+	return startWith(t, o, func(*embedded.DB, *skerry.Options) {})
+}
+
+// startWith is start with options that need the engine.
+func startWith(t *testing.T, o skerry.Options, more func(db *embedded.DB, o *skerry.Options)) *world {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w := &world{t: t, dir: t.TempDir()}
 	db, err := embedded.Open(w.dir, embedded.Options{Logger: log, LogReserveBytes: 64 << 10})
@@ -55,6 +61,7 @@ func start(t *testing.T, o skerry.Options) *world {
 	o.HTTP, o.RESP, o.Admin, o.Logger, o.Build, o.Dir = "127.0.0.1:0", skerry.Off, "127.0.0.1:0", log, "test", w.dir
 	o.AdminHashing = cheap
 	o.AdminLink = func(u string) { links <- u }
+	more(db, &o)
 	if w.srv, err = skerry.Open(db, o); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -16,10 +17,22 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// Actions of the log that tell of backups.
+// Actions of the log that tell of backups. The second one of a pair says that the first has succeeded.
 const (
 	actionBackup     = "backup.take"
 	actionBackupDone = "backup.taken"
+
+	actionVerify       = "backup.verify"
+	actionVerified     = "backup.verified"
+	actionRestore      = "backup.restore"
+	actionRestored     = "backup.restored"
+	actionDownload     = "backup.download"
+	actionDelete       = "backup.delete"
+	actionStop         = "backup.stop"
+	actionArchiveCheck = "archive.verify"
+	actionArchiveSound = "archive.verified"
+	actionAtRestore    = "archive.restore"
+	actionAtRestored   = "archive.restored"
 )
 
 const (
@@ -31,7 +44,22 @@ const (
 func (a *Admin) addBackups(g *web.Group) {
 	private := g.Group("/backups", superadmin)
 	private.Get("", a.backupsPage)
+	private.Get("/live", a.backupsLive)
 	private.Post("/take", a.takeBackup)
+	private.Post("/stop", a.stopJob)
+	if a.o.Backups != nil {
+		private.Post("/folder/take", a.takeIntoFolder)
+		private.Post("/folder/verify", a.verifyFile)
+		private.Post("/folder/download", a.downloadFile)
+		private.Post("/folder/delete", a.deleteFile)
+		private.Post("/folder/restore", a.restoreFile)
+	}
+	if a.o.Archive != nil {
+		private.Post("/archive/verify", a.verifyArchive)
+		if a.o.Backups != nil {
+			private.Post("/archive/restore", a.restoreMoment)
+		}
+	}
 }
 
 // archiveFacts are what the metrics of this node say of its archive.
@@ -66,6 +94,11 @@ func (a *Admin) archiveFacts() (f archiveFacts) {
 }
 
 func (a *Admin) backupsPage(c *web.Context) error {
+	return a.showBackups(c, http.StatusOK, nil)
+}
+
+// showBackups renders the page, with an error that an action has met.
+func (a *Admin) showBackups(c *web.Context, status int, met error) error {
 	last, err := a.lastBackups(c)
 	if err != nil {
 		return err
@@ -74,12 +107,51 @@ func (a *Admin) backupsPage(c *web.Context) error {
 	if c.Secure() {
 		scheme = "https"
 	}
-	base := scheme + "://" + c.Request.Host
+	problem := ""
+	if met != nil {
+		problem = c.Detail(met)
+	}
+	running, past, _ := a.jobs.list()
 	dir := a.o.Dir
-	return a.show(c, http.StatusOK, "backups", web.Locals{
-		"title": a.text("Backups"), "last": last, "archive": a.archiveFacts(), "url": shellWord(base), "folder": shellWord(dir), "new_folder": shellWord(cmp.Or(dir, "/var/lib/skerry") + "-new"),
-		"name": a.backupName(a.o.Now()), "cluster": a.o.Cluster != nil, "embedded": dir != "",
+	lead, self := a.leadsHere()
+	return a.show(c, status, "backups", web.Locals{
+		"title": a.text("Backups"), "last": last, "archive": a.archiveFacts(), "url": shellWord(scheme + "://" + c.Request.Host), "data": shellWord(dir), "new_folder": shellWord(cmp.Or(dir, "/var/lib/skerry") + "-new"),
+		"name": a.backupName(a.o.Now()), "cluster": a.o.Cluster != nil, "embedded": dir != "", "problem": problem,
+		"folder": a.folderView(), "reach": a.reachView(), "running": a.jobViews(running), "past": a.jobViews(past), "version": a.backupsVersion(),
+		"lead": lead, "self": self, "trial": "trial-" + a.o.Now().UTC().Format("20060102-1504"),
 	})
+}
+
+// leadsHere reports whether this node does what forms of the page ask for, and its number: other nodes forward all forms to the leader,
+// whose folders are others.
+func (a *Admin) leadsHere() (bool, uint64) {
+	if a.o.Cluster == nil {
+		return true, 0
+	}
+	s := a.o.Cluster.State()
+	return s.Leader == s.Self, s.Self
+}
+
+// here fails if the form of a request was that of another node, which led before or does not lead.
+func (a *Admin) here(c *web.Context) error {
+	_, self := a.leadsHere()
+	if node := c.Form("node").String(); node != strconv.FormatUint(self, 10) {
+		return engine.Errorf(engine.CodeConflict, "the page was that of node %s, but node %d leads now and has other files; look at the page again", cmp.Or(node, "?"), self)
+	}
+	return nil
+}
+
+// answer goes back to the page after an action that returned err.
+func (a *Admin) answer(c *web.Context, notice string, err error) error {
+	switch engine.CodeOf(err) {
+	case "":
+		return a.done(c, "/backups", notice)
+	case engine.CodeInvalid:
+		return a.showBackups(c, http.StatusUnprocessableEntity, err)
+	case engine.CodeConflict, engine.CodeQueueFull, engine.CodeNotFound:
+		return a.showBackups(c, http.StatusConflict, err)
+	}
+	return err
 }
 
 // backupName returns the name of the file of a backup: the server's folder and the time.

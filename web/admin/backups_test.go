@@ -60,15 +60,6 @@ func TestBackups(t *testing.T) {
 	w.client().post("/admin/backups/take").lacks("SKERRY")
 }
 
-// TestLooksBackups looks at the page of backups, empty and filled.
-func TestLooksBackups(t *testing.T) {
-	t.Parallel()
-	w := start(t, skerry.Options{})
-	c := w.open()
-	c.visit("/admin/backups")
-	c.looks("backups")
-}
-
 // noise returns a text that does not compress.
 func noise(n int) string {
 	b := make([]byte, n)

@@ -63,15 +63,19 @@ func (a *Admin) actAs(c *web.Context, u auth.User, action, subject, detail strin
 }
 
 func (a *Admin) write(c *web.Context, u auth.User, action, subject, detail string, failed error) error {
-	l := a.line(c, u, action, subject, detail, failed)
+	return a.keep(c, a.line(c, u, action, subject, detail, failed))
+}
+
+// keep writes a line, also if ctx has ended.
+func (a *Admin) keep(ctx context.Context, l Line) error {
 	text, err := json.Marshal(l)
 	if err == nil {
-		_, err = a.o.Store.Update(context.WithoutCancel(c), keyspace.AdminPage, func(t *kv.Tx) error {
+		_, err = a.o.Store.Update(context.WithoutCancel(ctx), keyspace.AdminPage, func(t *kv.Tx) error {
 			_, err := t.Set(logKey(l), text, kv.SetOptions{TTL: LogTTL})
 			return err
 		})
 	}
-	a.o.Logger.Info("admin page", "action", action, "subject", l.Subject, "who", l.Who, "request", l.RequestID, "failed", l.Failed, "err", err)
+	a.o.Logger.Info("admin page", "action", l.Action, "subject", l.Subject, "who", l.Who, "request", l.RequestID, "failed", l.Failed, "err", err)
 	return err
 }
 

@@ -100,6 +100,10 @@ func (a *Admin) metricTroubles(m engine.Metric, add func(what, remedy string)) {
 	switch m.Name {
 	case "engine_held_refusing":
 		add(a.text("Writes are refused, because old snapshots hold too much memory."), a.text("A long export, backup or subscription keeps them. End it, or give the server more --memory."))
+	case "backup_failing":
+		add(a.text("Scheduled backups fail."), a.text("“Backups” and the log of the server say why; most often the disk of the backups is full. The server tries again by itself."))
+	case "archive_failing":
+		add(a.text("Archiving fails."), a.text("The server goes on and tries again at least every 30 s; its log has the cause, most often a full disk."))
 	case "engine_snapshot_failing":
 		add(a.text("The server cannot write snapshots, so its log grows."), a.text("The log of the server says why; most often the disk is full."))
 	}
