@@ -77,7 +77,7 @@ func notices() map[string]string {
 		"saved": "Saved.", "deleted": "Deleted.", "created": "Created.", "restored": "Restored.", "undone": "Undone.", "done": "Done.",
 		"disabled": "Disabled.", "enabled": "Enabled.", "loggedout": "Logged out everywhere.", "reset": "Reset.", "flushed": "The cache is empty.", "withdrawn": "Withdrawn. The link no longer works.",
 		"removed": "The node is removed.",
-		"begun": "Started. The progress is below.", "stopped": "Stopping.",
+		"begun":   "Started. The progress is below.", "stopped": "Stopping.",
 	}
 }
 
