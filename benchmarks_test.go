@@ -19,7 +19,7 @@ const engines = "engines-2026-11-25"
 // TestBenchmarkTables: the tables of docs/benchmarks.md match the raw output.
 func TestBenchmarkTables(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"kv-2026-11-21", "cluster-2026-11-21", "voter-2026-11-21", "web-2026-11-27", "records-2026-11-23", engines, "cache-2026-11-27", "lane-2026-11-27", "series-2026-11-28", "series-cassandra-2026-11-28", "sessions-2026-11-28", "graph-2026-11-30"} {
+	for _, name := range []string{"kv-2026-11-21", "cluster-2026-11-21", "voter-2026-11-21", "web-2026-11-27", "records-2026-11-23", engines, "cache-2026-11-27", "lane-2026-11-27", "series-2026-11-28", "series-cassandra-2026-11-28", "sessions-2026-11-28", "graph-2026-11-30", "admin-2026-11-30"} {
 		file := "bench/results/" + name + ".txt"
 		expectSection(t, "docs/benchmarks.md", "<!-- targets of "+file+" -->\n", tableEnd, targetsTable(t, file))
 	}
