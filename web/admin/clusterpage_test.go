@@ -103,7 +103,7 @@ func TestClusterPage(t *testing.T) {
 	t.Parallel()
 	w, nodes, _ := startMembers(t, 3)
 	c := w.anna()
-	c.get("/admin/cluster").expect(200, "Nothing is wrong", "can lose 1 of its 3 voters", "this one", "skerry cluster invite --data "+w.dir, "skerry cluster remove 2 --data", "Let another node lead</button>")
+	c.get("/admin/cluster").expect(200, "can lose 1 of its 3 voters", "this one", "skerry cluster invite --data "+w.dir, "skerry cluster remove 2 --data", "Let another node lead</button>")
 	v := w.liveViewer()
 	v.get("/admin/cluster").expect(200, "Leaders").lacks("Let another node lead</button>")
 	v.post("/admin/cluster/handover").expect(403)

@@ -47,7 +47,7 @@ func TestNodesOfAll(t *testing.T) {
 	for _, path := range []string{"/admin/overview", "/admin/cluster"} {
 		page := all(path, func(page string) bool { return strings.Count(page, `class="about">answers<`) == 3 })
 		for id, version := range []string{"1.4.0", "1.4.0", "1.5.0"} {
-			if row := rowText(page, id+1); !strings.Contains(row, version) || !strings.Contains(row, " MiB</td>") || !strings.Contains(row, " free (") || !strings.Contains(row, ">20") {
+			if row := rowText(page, id+1); !strings.Contains(row, version) || !strings.Contains(row, "iB</td>") || !strings.Contains(row, " free (") || !strings.Contains(row, ">20") {
 				t.Errorf("%s: node %d: %s", path, id+1, row)
 			}
 		}
@@ -58,7 +58,7 @@ func TestNodesOfAll(t *testing.T) {
 	c.get("/admin/cluster").expect(200, "log 2, snapshot 4")
 	nodes[2].stop()
 	page := all("/admin/overview", func(page string) bool { return strings.Contains(page, "Node 3 has not answered since") })
-	if row := rowText(page, 3); !strings.Contains(row, `class="old"`) || !strings.Contains(row, "has not answered for") || !strings.Contains(row, "as of ") || !strings.Contains(row, " MiB</td>") || !strings.Contains(row, "1.5.0") {
+	if row := rowText(page, 3); !strings.Contains(row, `class="old"`) || !strings.Contains(row, "has not answered for") || !strings.Contains(row, "as of ") || !strings.Contains(row, "iB</td>") || !strings.Contains(row, "1.5.0") {
 		t.Errorf("a node that is gone: %s", row)
 	}
 	var told struct {
