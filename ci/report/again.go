@@ -35,14 +35,10 @@ func mayFlicker(pkg, test string) bool {
 	return pkg != "./cli" || !kills.MatchString(test)
 }
 
-// write adds the outcome to results. For a flaky test it adds the quoted output after the name.
+// write adds the outcome to results, with the quoted output after the name.
 func (f *failure) write(results io.Writer, outcome string) {
 	for _, id := range f.ids {
-		if outcome == "flaky" {
-			fmt.Fprintf(results, "flaky %s %q\n", id, f.output)
-		} else {
-			fmt.Fprintln(results, outcome, id)
-		}
+		fmt.Fprintf(results, "%s %s %q\n", outcome, id, f.output)
 	}
 }
 

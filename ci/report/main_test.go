@@ -90,6 +90,8 @@ func TestCounts(t *testing.T) {
 		t.Errorf("the output of the failure is not shown:\n%s", shown)
 	}
 	want := `skipped: p TestA/y a_test.go:3: no redis-server
+FAILED:  q TestB printed:
+      panic: boom
 failed:  q TestB
 failed:  r (the package)
 failed:  s TestC/x/y
@@ -134,7 +136,7 @@ func TestNeverPasses(t *testing.T) {
 		strings.ReplaceAll(passing("mail", "TestA"), `"pass"`, `"skip"`),
 	} {
 		asked, _, sum, ok := report(t, "", failing("mail", "TestA"), again)
-		if want := "failed:  github.com/skerrydb/skerry/mail TestA\n0 passed, 1 failed, 0 skipped\n"; ok || sum != want || len(asked) != 3 {
+		if want := "FAILED:  github.com/skerrydb/skerry/mail TestA printed:\n          a_test.go:3: SKERRY_SEED=7: lost\nfailed:  github.com/skerrydb/skerry/mail TestA\n0 passed, 1 failed, 0 skipped\n"; ok || sum != want || len(asked) != 3 {
 			t.Errorf("ok %v after %d runs: %s", ok, len(asked), sum)
 		}
 	}

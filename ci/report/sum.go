@@ -36,19 +36,15 @@ func summarise(file, skips string, out io.Writer) (bool, error) {
 	for _, id := range ids {
 		v := verdicts[id]
 		count[v.outcome]++
-		switch v.outcome {
-		case "flaky":
-			pkg, test, _ := strings.Cut(id, " ")
-			test, _, _ = strings.Cut(test, "/")
-			flaky[pkg+" "+test] = true
+		if v.outcome == "flaky" {
+			flaky[topLevel(id)] = true
 			seed := cmp.Or((&failure{output: v.said}).seed(), "no seed")
 			fmt.Fprintf(out, "FLAKY:   %s failed (%s) and passed when run again. It first printed:\n%s", id, seed, v.said)
-		case "skip":
-			fmt.Fprintln(out, "skipped:", id, v.said)
-		case "fail":
-			fmt.Fprintln(out, "failed: ", strings.TrimSpace(id+" "+v.said))
 		}
 	}
+	list(out, "skipped:", "skip", ids, verdicts)
+	outputs(out, ids, verdicts)
+	list(out, "failed: ", "fail", ids, verdicts)
 	if len(flaky) > maxFlaky {
 		count["fail"]++
 		fmt.Fprintf(out, "failed:  %d tests flickered, more than %d\n", len(flaky), maxFlaky)
@@ -58,6 +54,43 @@ func summarise(file, skips string, out io.Writer) (bool, error) {
 	return count["fail"] == 0 && passed > 0, nil
 }
 
+// list prints the tests of one outcome, a line each.
+func list(out io.Writer, heading, outcome string, ids []string, verdicts map[string]verdict) {
+	for _, id := range ids {
+		switch v := verdicts[id]; {
+		case v.outcome != outcome:
+		case strings.Contains(v.said, "\n"):
+			fmt.Fprintln(out, heading, id)
+		default:
+			fmt.Fprintln(out, heading, strings.TrimSpace(id+" "+v.said))
+		}
+	}
+}
+
+// maxOutput is how many lines of each failure are repeated at the end.
+const maxOutput = 12
+
+// outputs repeats what failed tests printed: of a long log people often have the end only.
+func outputs(out io.Writer, ids []string, verdicts map[string]verdict) {
+	done := map[string]bool{}
+	for _, id := range ids {
+		v := verdicts[id]
+		if v.outcome != "fail" || !strings.Contains(v.said, "\n") || done[topLevel(id)] {
+			continue
+		}
+		done[topLevel(id)] = true
+		lines := strings.SplitAfter(v.said, "\n")
+		fmt.Fprintf(out, "FAILED:  %s printed:\n%s", id, strings.Join(lines[:min(len(lines), maxOutput)], ""))
+	}
+}
+
+// topLevel returns id without the names of subtests.
+func topLevel(id string) string {
+	pkg, test, _ := strings.Cut(id, " ")
+	test, _, _ = strings.Cut(test, "/")
+	return pkg + " " + test
+}
+
 // read collects the verdicts of results.
 func read(results string) map[string]verdict {
 	rank := map[string]int{"skip": 1, "ran": 2, "pass": 3, "flaky": 4, "fail": 5}
@@ -65,10 +98,10 @@ func read(results string) map[string]verdict {
 	for line := range strings.Lines(results) {
 		outcome, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		v, id := verdict{outcome: outcome}, rest
-		if f := strings.SplitN(rest, " ", 3); f[0] != "check" && len(f) == 3 && outcome != "fail" {
+		if f := strings.SplitN(rest, " ", 3); f[0] != "check" && len(f) == 3 {
 			id, v.said = f[0]+" "+f[1], f[2]
 		}
-		if text, err := strconv.Unquote(v.said); err == nil && outcome == "flaky" {
+		if text, err := strconv.Unquote(v.said); err == nil {
 			v.said = text
 		}
 		if rank[outcome] > rank[verdicts[id].outcome] {
