@@ -324,7 +324,7 @@ func (m *mover) update(ctx context.Context, st state, fn func(tx engine.Tx) erro
 // for the data does not get any.
 func passes(err error) bool {
 	full := errors.Is(err, engine.ErrMemoryFull) || errors.Is(err, engine.ErrDiskFull)
-	return errors.Is(err, engine.ErrOutcomeUnknown) || engine.Retryable(err) && !full && !errors.Is(err, engine.ErrClosed)
+	return engine.Passes(err) && !full
 }
 
 // owns returns an error if this process does not move into tx's engine anymore.

@@ -42,8 +42,15 @@ func (f *failure) write(results io.Writer, outcome string) {
 	}
 }
 
-// seed returns the setting that repeats the failure's random choices, or "" if its output has none.
-func (f *failure) seed() string { return regexp.MustCompile(`SKERRY_SEED=\d+`).FindString(f.output) }
+// seed returns the setting that repeats the failure's random choices, or "" if its output has none. Of several seeds the last one
+// failed.
+func (f *failure) seed() string {
+	all := regexp.MustCompile(`SKERRY_SEED=\d+`).FindAllString(f.output, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
+}
 
 // settle repeats the test, alone, with the flags of args and the seed of the failure, until it passes once or
 // has failed moreRuns more times.

@@ -180,7 +180,8 @@ func short(pkg string) string {
 	return pkg
 }
 
-// indent returns the last lines of one output, without lines that only report the progress of go test.
+// indent returns the last lines of one output, and before them those with a seed. Lines that only report the progress of go test are
+// left out.
 func indent(lines []string) string {
 	const keep = 200
 	var b strings.Builder
@@ -188,6 +189,11 @@ func indent(lines []string) string {
 		return strings.HasPrefix(l, "=== ") || l == "FAIL\n" || strings.HasPrefix(l, "FAIL\t")
 	})
 	if n := len(lines) - keep; n > 0 {
+		for _, l := range lines[:n] {
+			if strings.Contains(l, "SKERRY_SEED=") {
+				b.WriteString("      " + cut(l))
+			}
+		}
 		fmt.Fprintf(&b, "      … %d lines left out\n", n)
 		lines = lines[n:]
 	}
@@ -195,6 +201,15 @@ func indent(lines []string) string {
 		b.WriteString("      " + l)
 	}
 	return b.String()
+}
+
+// cut returns a line that is not longer than people read.
+func cut(line string) string {
+	const most = 500
+	if len(line) <= most {
+		return line
+	}
+	return line[:most] + " …\n"
 }
 
 // reason returns the message of a skipped test, in one line.

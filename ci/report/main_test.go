@@ -270,3 +270,15 @@ func TestSlowest(t *testing.T) {
 		t.Errorf("%s, want at the end %s", shown, want)
 	}
 }
+
+// TestSeedsStay: the seeds of a failure with a long output are printed, and the last one repeats it.
+func TestSeedsStay(t *testing.T) {
+	lines := []string{"    a_test.go:1: SKERRY_SEED=1\n", "    a_test.go:1: SKERRY_SEED=2\n", "    a_test.go:2: SKERRY_SEED=2: lost " + strings.Repeat("x", 1000) + "\n"}
+	for range 500 {
+		lines = append(lines, "more\n")
+	}
+	text := indent(lines)
+	if f := (&failure{output: text}); f.seed() != "SKERRY_SEED=2" || !strings.Contains(text, "SKERRY_SEED=2: lost x") || len(text) > 5000 || strings.Count(text, "more") != 200 {
+		t.Errorf("%s: %.1000s", f.seed(), text)
+	}
+}

@@ -87,7 +87,7 @@ func TestConsoleCommands(t *testing.T) {
 	if is := keyNow(t, store, "a"); is != "1" {
 		t.Errorf("a is %s", is)
 	}
-	c.post("/admin/console", "run", "1", "lang", "keys", "text", "SET a 5 EX 100\r\nINCRBY a 3\r\nDECR a\r\nSET new 'x y' NX\r\nSET new z NX\r\nTTL a\r\nDEL b none", "write", "1").expect(200, "Changes were committed", "(nil)", "<td class=\"cell\">7</td>", "<td class=\"cell\">100</td>")
+	c.post("/admin/console", "run", "1", "lang", "keys", "text", "SET a 5 EXAT 4102444800\r\nINCRBY a 3\r\nDECR a\r\nSET new 'x y' NX\r\nSET new z NX\r\nEXPIRETIME a\r\nDEL b none", "write", "1").expect(200, "Changes were committed", "(nil)", "<td class=\"cell\">7</td>", "<td class=\"cell\">4102444800</td>")
 	if is := keyNow(t, store, "a") + keyNow(t, store, "new") + keyNow(t, store, "b"); is != "7x y<none>" {
 		t.Errorf("the keys are %s", is)
 	}
@@ -97,7 +97,7 @@ func TestConsoleCommands(t *testing.T) {
 	if is := keyNow(t, store, "a"); is != "9" {
 		t.Errorf("a is %s", is)
 	}
-	c.get("/admin/log").expect(200, "console.run", "SET a 5 EX 100", "failed")
+	c.get("/admin/log").expect(200, "console.run", "SET a 5 EXAT 4102444800", "failed")
 	c.get(consoleAt("keys", strings.Repeat("GET a\n", 101))).expect(422, "at most 100")
 	c.get(consoleAt("keys", "GET a", "space", "250")).expect(422, "127")
 	c.get(consoleAt("sql", "GET a")).expect(422, "no language")

@@ -297,9 +297,21 @@ func (p *pair) both(t *testing.T, what string, write bool, fn func(tx *record.Tx
 		failed = err != nil
 	}
 	if got[0] != got[1] {
-		t.Fatalf("%s, fields %+v, indexes %+v\ntables: %s\nkeys: %s", what, p.fields, p.indexes, got[0], got[1])
+		t.Fatalf("%s, fields %+v, indexes %+v\n%s", what, p.fields, p.indexes, different(got[0], got[1]))
 	}
 	return failed
+}
+
+// different returns the lines from the first to the last one that differ.
+func different(tables, keys string) string {
+	a, b := strings.Split(tables, "\n"), strings.Split(keys, "\n")
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return "tables: " + strings.Join(a, "\n") + "\nkeys: " + strings.Join(b, "\n")
 }
 
 // TestDriversAgree makes the same random changes to records in tables and to records in keys, and asks both for the same
