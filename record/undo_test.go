@@ -196,6 +196,33 @@ func TestDeletePlan(t *testing.T) {
 	verified(t, db)
 }
 
+// TestDeleteOrder: a deletion changes the records that refer to a record in the order of their ids on every engine, whichever index
+// finds them.
+func TestDeleteOrder(t *testing.T) {
+	db := openWith(t, recordengine.Options{Memory: true}, schema.Collection{Name: "m", Fields: []schema.Field{
+		{Name: "of", Type: schema.Reference, Collection: "m", OnDelete: schema.SetNull}, {Name: "n", Type: schema.Int},
+	}, Indexes: []schema.Index{record.By("of", "-n")}})
+	do(t, db, func(tx *record.Tx) error {
+		err := ignore(tx.Create("m", "all", []byte(`{}`)))
+		for i := range 5 {
+			err = errors.Join(err, ignore(tx.Create("m", fmt.Sprint("r", i), fmt.Appendf(nil, `{"of":"all","n":%d}`, i*3%5))))
+		}
+		return errors.Join(err, ignore(tx.Delete("m", "all", 0)))
+	})
+	do(t, db, func(tx *record.Tx) error {
+		var last uint64
+		for i := range 5 {
+			changes, err := tx.History("m", fmt.Sprint("r", i), 0, 1)
+			if err != nil || len(changes) != 1 || changes[0].Rev != 2 || changes[0].Seq <= last {
+				t.Fatalf("r%d: %+v after %d, %v", i, changes, last, err)
+			}
+			last = changes[0].Seq
+		}
+		return nil
+	})
+	verified(t, db)
+}
+
 // TestCascadeLimits: a deletion follows and changes a bounded number of records, and a purge redacts a bounded number of
 // changes.
 func TestCascadeLimits(t *testing.T) {

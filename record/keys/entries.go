@@ -2,6 +2,7 @@ package keys
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/value"
@@ -94,7 +95,9 @@ func (ordered) Referring(tx engine.Tx, c *Collection, field int, id value.Value,
 		if p := x.parts[0]; p.column || p.index != field || !x.Ready {
 			continue
 		}
-		return x.ids(tx, c.ID, id, n)
+		all, err := x.ids(tx, c.ID, id, n)
+		slices.Sort(all) // the index may have them in the order of another field
+		return all, err
 	}
 	for d, err := range Docs(tx, c, "") {
 		if err != nil {

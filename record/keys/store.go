@@ -227,7 +227,7 @@ func Docs(tx engine.Tx, c *Collection, after string) func(yield func(*Doc, error
 }
 
 // Referring returns the ids of at most n records that are not in the trash and whose reference, a field by its number,
-// is to id.
+// is to id; they are sorted, so that what is done to them has the same order on every engine.
 func Referring(tx engine.Tx, c *Collection, field int, id value.Value, n int) ([]string, error) {
 	return c.driver().Referring(tx, c, field, id, n)
 }
