@@ -408,9 +408,9 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	stopNodes := s.start(s.nodes, failed)
+	s.serving.Store(true) // before the faces: the first that they tell of this server must not be that it stops
 	stopFaces := s.start(s.faces, failed)
 	stopWork := s.services.hooks.background(s.cluster, s.o.Logger)
-	s.serving.Store(true)
 	err := <-ended
 	s.serving.Store(false)
 	s.o.Logger.Info("stopping; finishing requests in flight first")

@@ -17,6 +17,7 @@ import (
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/web"
 )
 
 // patience is how long a test waits for what should take milliseconds.
@@ -326,5 +327,43 @@ func TestFaceThatFailsEndsTheServer(t *testing.T) {
 	l.Close() // as if the system had taken it away
 	if err := wait(t, ended); err == nil || !strings.Contains(err.Error(), "http stopped") {
 		t.Errorf("Run: %v", err)
+	}
+}
+
+// TestFirstAnswer: who connects before the server runs is told that it is ready, not that it stops, also while very much work begins.
+func TestFirstAnswer(t *testing.T) {
+	t.Parallel()
+	o := skerry.Options{HTTP: "127.0.0.1:0", RESP: skerry.Off, Logger: slog.New(slog.DiscardHandler)}
+	o.Web.Application = func(s *skerry.Services) (http.Handler, error) {
+		for i := range 20_000 {
+			s.Background(fmt.Sprint("work ", i), func(ctx context.Context) error { <-ctx.Done(); return nil })
+		}
+		return web.New(s.Web)
+	}
+	s, err := skerry.Open(openEngine(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var early []net.Conn
+	for range 8 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.HTTPURL(), "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		early = append(early, c)
+	}
+	go s.Run(t.Context())
+	for _, c := range early {
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("the first answer is %s", resp.Status)
+		}
 	}
 }
