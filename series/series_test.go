@@ -92,7 +92,8 @@ func TestStart(t *testing.T) {
 	soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	for _, level := range []engine.Level{engine.Linearizable, engine.Session, engine.Local} {
-		if list, err := stores[0].Select(soon, Query{Read: engine.Read{Level: level}}); !errors.Is(err, engine.ErrPositionTimeout) {
+		// A database elsewhere may not even say its position in this time.
+		if list, err := stores[0].Select(soon, Query{Read: engine.Read{Level: level}}); !errors.Is(err, engine.ErrPositionTimeout) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("level %v before the series are loaded: %v, %v", level, list, err)
 		}
 	}
