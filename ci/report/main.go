@@ -6,8 +6,8 @@
 // The first form prints a line for each package and the whole output of failures, repeats some of the failed
 // tests (again.go), and adds a line for each test to FILE: its outcome and its name. The second form prints
 // flaky tests, skipped tests with their reasons, failed tests with the beginning of their output, and the counts
-// of FILE as the last line. A test that ran more than once counts once, with its worst outcome. With -skips, a skipped test that is not in LIST counts
-// as failed. The exit code is 1 if anything failed or nothing ran.
+// of FILE as the last line. A test that ran more than once counts once, with its worst outcome. With -skips, a
+// skipped test that is not in LIST counts as failed. The exit code is 1 if anything failed or nothing ran.
 package main
 
 import (

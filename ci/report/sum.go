@@ -133,9 +133,7 @@ func refuseSkips(verdicts map[string]verdict, file string) error {
 		}
 	}
 	for id, v := range verdicts {
-		pkg, test, _ := strings.Cut(short(id), " ")
-		test, _, _ = strings.Cut(test, "/")
-		known := listed[short(id)] || listed[pkg+" "+test+"/..."] && strings.Contains(v.said, unpromised)
+		known := listed[short(id)] || listed[topLevel(short(id))+"/..."] && strings.Contains(v.said, unpromised)
 		if v.outcome == "skip" && !known {
 			verdicts[id] = verdict{"fail", strings.TrimSpace("was skipped, and " + file + " does not list it. " + v.said)}
 		}
